@@ -403,6 +403,9 @@ _LED_BY_2 = write.change(TOPIC_ID, leader=2, isr=(2,))
 _BEGUN = Replica([], topic_id=TOPIC_ID, epochs=[(2, 0)])
 _LED_TWICE = Replica(written(0, 20, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (2, 20)])
 _OF_2 = Replica(written(0, 10, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (1, 10)])
+_BY_1, _BY_2 = (write.change(TOPIC_ID, leader=one) for one in (1, 2))
+_FOLLOWS_ANEW = [write.change(TOPIC_ID, isr=(2,)), *_NEW_OF_TWO, write.change(TOPIC_ID, isr=(1, 2))]
+_FOLLOWED = Replica(written(0, 10, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (2, 10)])
 
 
 @pytest.mark.parametrize(
@@ -431,6 +434,10 @@ _OF_2 = Replica(written(0, 10, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (1, 10)])
             _OF_2,
             False,
         ),
+        ([*_ALONE_HAS, _ONE], (_GOES, _NEW_DISK), replace(_LED_TWICE, epochs=[(0, 0)]), False),
+        ([*_ALONE_HAS, _ONE], (_NEW_DISK,), replace(_BEGUN, epochs=[(0, 0)]), True),
+        ([*_BOTH_HAVE, _TWO], (_BY_2, _FOLLOWS_ANEW, _BY_1), _FOLLOWED, False),
+        ([*_BOTH_HAVE, _TWO], (_BY_2, _NEW_OF_TWO, _BY_1), _FOLLOWED, True),
     ],
     ids=[
         "it leads again",
@@ -441,6 +448,10 @@ _OF_2 = Replica(written(0, 10, 0), topic_id=TOPIC_ID, epochs=[(0, 0), (1, 10)])
         "another one had all",
         "another one led uncleanly",
         "it had followed before",
+        "a copy of its log that nobody led",
+        "it led on, and wrote the same epoch",
+        "it followed, without a record of the last epoch, until it was elected",
+        "it was elected without having followed",
     ],
 )  # fmt: skip
 def test_the_log_on_the_former_disk_of_a_broker_is_asked_for_where_the_leader_may_lack_it(
@@ -472,3 +483,25 @@ def test_a_former_disk_that_is_here_has_what_the_new_log_lacks(tmp_path: Path) -
     assert not answer.found("CAP-MISSING-REPLICA") and answer.tables["partitions"][0]["lost_records"] == 20, answer
     (step,) = [step for step in plan_elections(found).steps if step.action == "copy"]
     assert step.snapshot == ("broker-1-old/orders-0",)
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_of_several_former_disks_each_is_asked_for_that_has_what_the_leader_may_lack(
+    tmp_path: Path, is_sound: bool
+) -> None:
+    newer = make_uuid("newer disk")
+    begin, first = ([*_BOTH_HAVE, _TWO], [_BY_2, *_FOLLOWS_ANEW, _BY_1, write.change(TOPIC_ID, isr=(1,))])
+    others = (OTHER,)
+    if not is_sound:
+        begin, first, others = ([*_ALONE_HAS, _ONE], [*_GOES, *_NEW_DISK, _LEADS], ())
+    again = [write.register_broker(1, log_dirs=(newer,)), write.change(TOPIC_ID, directories=(newer, *others))]
+    write_log_dir(tmp_path / "broker-1", 1, [replace(_BEGUN, epochs=[(4, 0)])], directory_id=newer)
+    configured = write.config(2, TOPIC, "retention.ms", "1000")
+    write_snapshot(tmp_path, {}, metadata={100: write.history(begin, first, _GOES, again, _LEADS, configured)})
+    answer = Answer(tables_of(audit_all(str(tmp_path), Settings())))
+    (row,) = answer.found("CAP-MISSING-REPLICA", 1)
+    asked = [NEW] if is_sound else [OLD, NEW]
+    assert [one["value"] for one in row["evidence"] if one["kind"] == "leadership"] == asked, row
+    assert f"with directory.id {' and '.join(asked)}, {'was' if is_sound else 'were'} gone" in row["message"], row
+    begun = [row["occasion"] for row in answer.rows("partition_states") if row["begun_anew"]]
+    assert begun == ["changed", "changed"]

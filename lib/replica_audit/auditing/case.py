@@ -14,7 +14,7 @@ from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFac
 from replica_audit.auditing.compare.remote_storage import differing_epochs
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
-from replica_audit.auditing.leadership.needed_replicas import logs_left, needed_replicas
+from replica_audit.auditing.leadership.needed_replicas import LogLeft, logs_left, needed_replicas
 from replica_audit.auditing.replicas.later_files import entry_of_other, later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
@@ -549,8 +549,12 @@ class Case:
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica the answer needs but the snapshot lacks, with the reason."""
         found = needed_replicas(self.leadership, self.reference, self.captured, self.evidence.orphaned, self.replicas)
-        left = logs_left(self.leadership, (*self.copies, *self.duplicates, *self.set_aside))
-        return {**dict.fromkeys(sorted(left), "former_disk"), **found}
+        return {**dict.fromkeys(sorted({one.broker_id for one in self.logs_left}), "former_disk"), **found}
+
+    @cached_property
+    def logs_left(self) -> tuple[LogLeft, ...]:
+        """Logs on disks that their brokers left, which the leader may lack."""
+        return tuple(logs_left(self.leadership, (*self.copies, *self.duplicates, *self.set_aside)))
 
     @cached_property
     def past_elections(self) -> PastElections | None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.record_comparison import RecordProblem
+    from replica_audit.auditing.leadership.needed_replicas import LogLeft
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.literals import Need
     from replica_audit.model import Leadership, OffsetRange, PartitionState
@@ -161,7 +162,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
     for broker_id in sorted(needed.keys() & {facts.broker_id for facts in case.replicas if case.is_another_log(facts)}):
         yield _without_its_log(case, broker_id, needed[broker_id])
     for broker_id in sorted(one for one, why in needed.items() if why == "former_disk"):
-        yield _without_its_former_log(case, broker_id)
+        yield _without_former_logs(broker_id, [one for one in case.logs_left if one.broker_id == broker_id])
     for broker_id in sorted((named | needed.keys()) - present):
         in_sync = bool(case.in_isr(broker_id))
         leads = broker_id == case.reference.leader_id
@@ -213,20 +214,26 @@ def _without_its_log(case: Case, broker_id: int, why: Need) -> Finding:
     )
 
 
-def _without_its_former_log(case: Case, broker_id: int) -> Finding:
+def _without_former_logs(broker_id: int, left: Sequence[LogLeft]) -> Finding:
     """Finding on a replica that was begun anew on another disk, as the metadata log shows (KIP-858)."""
-    states = case.leadership.committed if case.leadership is not None else ()
-    before, anew = next(pair for pair in zip(states, states[1:]) if broker_id in pair[1].begun_anew)
-    former = dict(zip(before.replicas, before.directories))[broker_id]
+    times = listed(render_time(one.anew.time_ms) for one in left)
+    directories = "directories" if len(left) > 1 else "directory"
+    former = f"with directory.id {listed(one.directory_id for one in left)}, {verb(len(left), 'was', 'were')} gone"
     return finding(
         CAP_MISSING_REPLICA,
-        f"broker {broker_id} began this partition anew at {render_time(anew.time_ms)}: the log directory that it had before, with directory.id "
-        f"{former}, was gone, and is not in the snapshot; {WHY_NEEDED['former_disk']}, so it may hold committed records that no replica here has",
+        f"broker {broker_id} began this partition anew at {times}: the log {directories} that it had before, {former}, and "
+        f"{verb(len(left), 'is', 'are')} not in the snapshot; {WHY_NEEDED['former_disk']}, so it may hold committed records that no replica "
+        "here has",
         severity="medium",
         verdict="INCONCLUSIVE",
         broker_id=broker_id,
         evidence=[
-            Evidence("leadership", text=f"record {anew.metadata_offset} of the metadata log", value=former),
+            *(
+                Evidence(
+                    "leadership", text=f"record {one.anew.metadata_offset} of the metadata log", value=one.directory_id
+                )
+                for one in left
+            ),
             considered("a move to another disk: no, the broker did not have the former one any more"),
         ],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
@@ -73,14 +73,24 @@ def needed_replicas(
     return found
 
 
-def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> frozenset[int]:
-    """Brokers that began their replica anew on another disk (`PartitionState.begun_anew`) while the leader may lack what the former log had:
-    the broker had been in sync, and then the new log was elected, or another one uncleanly, or nobody was and nobody else was in sync.
+class LogLeft(NamedTuple):
+    """A log that a broker had on a disk which it has no longer."""
 
-    Without those whose former log is among `copies`, or whose new one was elected with the epoch of the former one, as a copy of it.
+    broker_id: int
+    directory_id: str
+    anew: PartitionState
+    """State from which the broker had the partition on another disk."""
+
+
+def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> Iterator[LogLeft]:
+    """Logs of brokers that began their replica anew on another disk (`PartitionState.begun_anew`) while the leader may lack what those had:
+    the broker had been in sync, and then the new log led, or another one was elected uncleanly, or nobody was and nobody else was in sync.
+
+    Without those that are among `copies`, or of which the new log was a copy, as it has the epoch in which the former one was led, or that had
+    followed who led then until it was elected.
     """
     history = () if leadership is None else leadership.committed
-    found = set()
+    elected = elections(history) if any(state.begun_anew for state in history) else ()
     for number, anew in enumerate(history):
         for broker_id in anew.begun_anew:
             before = history[:number]
@@ -89,16 +99,22 @@ def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> 
             own = [facts for facts in copies if facts.broker_id == broker_id]
             if led is None or any(facts.directory.directory_id == former for facts in own):
                 continue
-            first = next((one for one in elections(history) if one.metadata_offset > led.metadata_offset), None)
-            if anew.leader_id == broker_id or (first is not None and first.leader_id == broker_id in first.had_all):
-                is_left = not any(_knows(facts, led.leader_epoch) for facts in own)
+            first = next((one for one in elected if one.metadata_offset > led.metadata_offset), None)
+            is_copy = any(_knows(facts, led.leader_epoch) for facts in own)
+            if (anew.leader_id, anew.leader_epoch) == (broker_id, led.leader_epoch):
+                is_left = True  # It led on, and wrote that epoch in its new log.
             elif first is None:
-                is_left = {*led.isr, *led.elr} == {broker_id}
+                is_left = {*led.isr, *led.elr} == {broker_id} and not is_copy
+            elif first.leader_id == broker_id:
+                since = [
+                    state for state in history if led.metadata_offset < state.metadata_offset < first.metadata_offset
+                ]
+                has_followed = any(state.leader_id is not None and broker_id not in state.isr for state in since)
+                is_left = broker_id in first.had_all and not has_followed and not is_copy
             else:
                 is_left = not first.clean and broker_id in first.had_all
             if is_left:
-                found.add(broker_id)
-    return frozenset(found)
+                yield LogLeft(broker_id, former, anew)
 
 
 def _knows(facts: ReplicaFacts, epoch: int) -> bool:

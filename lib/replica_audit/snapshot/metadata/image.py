@@ -371,6 +371,7 @@ class MetadataImage:
                 batch_end=entry.batch_end,
                 uncommitted=self._uncommitted,
                 crashed=self._crashed_since(last),
+                begun_anew=(),
             )
         )
 
