@@ -57,12 +57,14 @@ def held_back(
     """Partitions that wait for others on their brokers, with the reason: no broker is stopped or started until partitions that moved are
     collected again, and copies show who has the open `tails`. A follower started to serve another partition is cut to a leader that lost
     them."""
-    moving_on = on_brokers({place: matrix.replicas[place] for place in matrix.moved})
+    if not (matrix.moved or tails):
+        return {}  # Nothing waits, and replicas are packed rows: no further pass over them.
+    moving = {broker for place in matrix.moved for broker in matrix.replicas[place]}
     open_on = on_brokers({place: matrix.replicas[place] for place in tails})
 
     @cache
     def why(brokers: frozenset[int]) -> str | None:
-        if moving_on(brokers):
+        if not moving.isdisjoint(brokers):
             return _MOVES_BESIDE
         if not (beside := open_on(brokers)):
             return None
