@@ -153,6 +153,26 @@ def test_voters_that_keep_their_quorum_state_count_on_from_it(tmp_path: Path) ->
     assert any("never register" in text for one in asked.copies if one.node_id == 102 for text in one.breaks)
 
 
+@pytest.mark.parametrize(("down", "is_named"), [(1, False), (2, True)])
+def test_a_voter_that_was_down_long_before_the_copy_does_not_hide_that_the_others_are_only_copied_first(
+    tmp_path: Path, down: int, is_named: bool
+) -> None:
+    """The others may have what a broker got after their copies: a majority, where a single one of three was down."""
+    copied = render_time(write.TIME_MS + DAY_MS, "seconds")
+    said = [
+        {"broker_id": node, "log_dir": path, "kind": "live", "started": copied, "finished": copied}
+        for node, path in {1: "broker-1", **{one: f"controller-{one}" for one in VOTERS}}.items()
+    ]
+    ran = BEGIN + write.batch(3, [write.no_op()], time_ms=write.TIME_MS + DAY_MS)
+    whole = ran + write.batch(4, [write.config(2, "t", "retention.ms", "1")], time_ms=write.TIME_MS + DAY_MS + 500)
+    voters = {**dict.fromkeys(VOTERS[:down], BEGIN), **dict.fromkeys(VOTERS[down:], ran)}
+    written(tmp_path, {**voters, 1: whole}, {1: APPLIED_T})
+    write_manifest(tmp_path, brokers=said)
+    found = answer(tmp_path)
+    assert found.verdict == "agree" and found.is_tentative is is_named, found.reason
+    assert ("are not on a majority of the voters here" in found.reason) is is_named, found.reason
+
+
 @pytest.mark.parametrize(("older_ms", "is_named"), [(DAY_MS, True), (3_000, False)])
 def test_a_leader_with_a_clock_an_hour_ahead_does_not_hide_that_voters_are_from_a_backup(
     tmp_path: Path, older_ms: int, is_named: bool

@@ -293,8 +293,7 @@ def _single_tail(held: HeldMetadata) -> str:
     history, end = held.histories[0], held.proven[0].end_offset
     copies = [one for one in history.copies if held.moments.at_rest or one.node_id not in held.voters.ids]
     first_ms = held.first_change(newest_copy(copies), end) if copies else None
-    lacking = [one for one in held.copies if one.node_id in held.voters.ids and one.end_offset <= end]
-    if first_ms is None or (not held.moments.at_rest and all(_may_be_before(held, one, first_ms) for one in lacking)):
+    if first_ms is None or (not held.moments.at_rest and _may_be_copied_first(held, end, first_ms)):
         return ""
     node = best_of(held, history).node_id
     keep = "" if node is None else f"; quorum --choose {node} has the plan that keeps them"
@@ -307,10 +306,18 @@ def _single_tail(held: HeldMetadata) -> str:
     )
 
 
-def _may_be_before(held: HeldMetadata, copy: MetadataCopy, time_ms: int) -> bool:
-    """True if a voter's copy may lack a record of `time_ms` only as it was made before. The leader's clock, which gave that time, may be wrong:
-    a quorum that runs writes every half second, so that such a copy ends shortly before, by the same clock."""
-    return held.moments.is_before(copy.log, time_ms) and time_ms - copy.last_time_ms <= _LONGEST_COPY_MS
+def _may_be_copied_first(held: HeldMetadata, end: int, time_ms: int) -> bool:
+    """True if voters may lack a record of `time_ms`, past `end`, only as they were copied before: those that surely lacked it leave a majority
+    here. The leader's clock, which gave that time, may be wrong: a quorum that runs writes every half second, so that such a copy ends
+    shortly before, by the same clock."""
+    voters = [one for one in held.copies if one.node_id in held.voters.ids]
+    lacking = {
+        one.node_id
+        for one in voters
+        if one.end_offset <= end
+        and not (held.moments.is_before(one.log, time_ms) and time_ms - one.last_time_ms <= _LONGEST_COPY_MS)
+    }
+    return not lacking or len({one.node_id for one in voters} - lacking) > len(held.voters.ids) // 2
 
 
 def _tails(held: HeldMetadata) -> Iterator[str]:
