@@ -26,7 +26,7 @@ def _was_compacted(leadership: Leadership | None) -> bool:
 def is_compacted_now(leadership: Leadership | None) -> bool | None:
     """True if cleaners still work on the topic; None if unknown.
 
-    A source with configs but without this one implies the brokers' default, which is `delete` unless their server.properties change it.
+    A source with configs but without cleanup.policy implies the brokers' default: `delete`, unless server.properties change it.
     """
     if leadership is None:
         return None
@@ -45,7 +45,7 @@ def with_cleaning(copies: Sequence[ReplicaFacts], leadership: Leadership | None,
         return list(copies)
     own = [_cleaned_to(facts, copies) for facts in copies]
     is_still = at_rest or is_compacted_now(leadership) is False
-    # Where it is still, a cleaner has not advanced since it wrote the copied checkpoint.
+    # An idle cleaner has not advanced since it wrote the copied checkpoint.
     is_final = [is_still or facts.was_stopped_before_copy for facts in copies]
     reached = [
         end if final else max(end, _may_reach(facts)) for facts, end, final in zip(copies, own, is_final, strict=True)
@@ -85,8 +85,8 @@ def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
 
 
 def _may_reach(facts: ReplicaFacts) -> int:
-    """Offset that a cleaner which runs may have come to: it does not touch the active segment. Of files in any order the last one may
-    have been cleaned and copied after the directory was listed, so that the segments after it are not there."""
+    """Offset that a running cleaner may have reached; it does not clean the active segment. If files are in any order, the
+    last segment may have been cleaned and copied after the directory was listed, without the segments after it."""
     if facts.in_any_order:
         return facts.log_end_offset
     return facts.segments[-1].base_offset if facts.segments else 0

@@ -1,4 +1,4 @@
-"""Epoch files that were copied after their log had been cut, or begun anew: they are of a later moment than it (C.2)."""
+"""Epoch files copied after their log had been cut or had started over, so that they are newer than its copy (C.2)."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ if TYPE_CHECKING:
 
 
 class LaterEntry(NamedTuple):
-    """An entry of an epoch file that its log contradicts and another replica bears out."""
+    """An entry of an epoch file that its own log contradicts and another replica confirms."""
 
     leader_epoch: int
     start_offset: int
-    """Begin of that epoch, also on the other replica; the file's first entry has moved up with the log start."""
+    """Start of that epoch; the other replica's, if the log start has raised the file's first entry."""
     broker_id: int
     """Broker of the other replica."""
 
 
 def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterEntry | None:
-    """The first entry of a replica's epoch file that is later than its log; None where none is.
+    """The first entry of a replica's epoch file that is newer than its copied log; None without one.
 
-    The log has records of an earlier epoch at that offset, or ends below the first entry, and another one of `replicas` has those of
-    the entry's epoch, or the same entry, or that epoch from below the first entry on: so the log was cut, or begun anew, between the
-    copies of the two files. A damaged file does not say what another broker has. A broker that was down has cut nothing between them.
-    An entry of an epoch that the log has gone past is not later than it: only an unclean election takes a log back to that, and then
-    its records were lost.
+    The log has records of an earlier epoch at that offset, or ends below the first entry, and another of `replicas` confirms
+    the epoch: it has records of it there, the same entry, or the epoch from below the first entry on. So the log was cut or
+    started over between the copies of the two files: a damaged file would not match another replica. Excluded are brokers that
+    were down when copied, and epochs that the log has passed: only an unclean election takes it back to one, which loses records.
     """
     return None if facts.is_at_rest else entry_of_other(facts, replicas)
 
 
 def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterEntry | None:
-    """`later_entry`, also of a broker that is known to have been down."""
+    """Like `later_entry`, but also for brokers known to have been down."""
     if not facts.file_increases:
         return None
     entries = facts.file_entries
@@ -50,8 +49,8 @@ def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Lat
                     return LaterEntry(epoch, start, other.broker_id)
         is_at_end = start == facts.log_end_offset and bool(facts.lineage)
         if epoch > last and is_first and (is_inside or is_past_end or is_at_end):
-            # The log start has moved since, into that epoch. At the log end, a leader that writes nothing has such an entry, too; but
-            # there the epoch begins.
+            # The log start has moved into that epoch since. A leader that writes nothing also has an entry at the log end,
+            # but its epoch begins there.
             for other in replicas:
                 begins = other.lineage.start_of(epoch)
                 if begins is not None and begins < start:
@@ -62,16 +61,16 @@ def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Lat
 def below_committed(
     facts: ReplicaFacts, contradicted: Collection[tuple[int, int]], replicas: Sequence[ReplicaFacts]
 ) -> tuple[int, ReplicaFacts] | None:
-    """(offset, replica): where a log would have been cut if its epoch file, which contradicts it at these entries, were of a later moment; and
-    the one of the other `replicas` with the highest checkpoint above, whose records there are the log's.
+    """(offset, replica): where the log would have been cut if its epoch file, which contradicts it at the `contradicted`
+    entries, were newer; and the replica with the highest checkpoint above that offset and the log's records at it.
 
-    None without one: a log's own checkpoint may be as late as its file. And where the file has no later epoch than the log: it may be
-    the earlier one.
+    None without one (the log's own checkpoint may be as new as the file), or if the file has no later epoch than the log:
+    then it may be the older one.
     """
     entries = facts.file_entries
     if not entries or entries[-1][0] <= or_absent(facts.last_leader_epoch):
         return None
-    # Below the first entry, the log start has moved.
+    # Entries below the file's first one were dropped as the log start moved.
     cut = min((start for _, start in contradicted if start >= entries[0][1]), default=facts.log_end_offset)
     epoch = facts.lineage.epoch_for_offset(cut)
     marks = {}
@@ -84,7 +83,7 @@ def below_committed(
 
 
 def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
-    """A replica beside which a follower's whole log goes, so that its epoch file has no entry for a while; None without one.
+    """A replica that makes a follower drop its whole log, so that its epoch file is empty for a while; None without one.
 
     A later epoch begins there at or below the first offset of the log, or that replica begins at or above its end.
     """
@@ -92,11 +91,11 @@ def emptied_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Replica
 
 
 def passed_by(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
-    """`emptied_by`, also of a broker that is known to have been down."""
+    """Like `emptied_by`, but also for brokers known to have been down."""
     last = or_absent(facts.last_leader_epoch)
     for other in replicas:
         cuts = any(epoch > last and start <= facts.log_start_offset for epoch, start in other.epoch_entries)
-        # The epoch file is cut at once where the log start moves, the checkpoint of that comes later.
+        # When the log start moves, the epoch file is cut at once, and the checkpoint is written later.
         begins = min((start for _, start in other.file_entries), default=0)
         if other is not facts and (cuts or max(begins, other.log_start_offset) >= facts.log_end_offset):
             return other

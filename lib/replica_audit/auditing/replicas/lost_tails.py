@@ -34,11 +34,11 @@ def has_lost_tail(reference: Reference, replicas: Collection[ReplicaFacts], brok
 
 
 def lost_to(reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts) -> tuple[int, bool] | None:
-    """Checkpointed high watermark of a replica that `is_tail_lost`, and whether it is certain that nothing cut its log; None of any other,
-    and where the checkpoint may be the later file.
+    """Checkpointed high watermark of a replica that `is_tail_lost`, and True if certainly nothing cut its log; None for any
+    other replica, or if the checkpoint may be newer than the log's copy.
 
-    It is certain where its files rule it out, or the complete history has no leader that may have truncated it; of a broker that ran,
-    unless it may have been cut between the copies of the two (`cut_since_marks`).
+    It is certain if the files rule out a cut, or the complete history has no leader that may have caused one; for a broker
+    that ran, also unless its log may have been cut between the two copies (`cut_since_marks`).
     """
     checkpoint = _mark_past_end(facts)
     if checkpoint is None or facts.in_any_order or not is_tail_lost(reference, replicas, facts):
@@ -57,15 +57,15 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
 
 
 def _rules_out_cut(facts: ReplicaFacts) -> bool:
-    """True if a broker was stopped cleanly, or its recovery point is past the end of its log: a truncation lowers it."""
+    """True if a broker was stopped cleanly, or its recovery point is past the end of its log: a truncation would have lowered it."""
     end = max(facts.log_end_offset, facts.log_start_offset)
     return facts.directory.clean_shutdown is True or (facts.directory.recovery_point_checkpoint or 0) > end
 
 
 def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """True if a truncation explains a checkpoint past the log end: unless files rule it out, it removes later entries of the epoch file,
-    and ends where an epoch of another leader starts, or may start, or where remote storage goes on."""
-    # A cut inside a batch removes all of it, but the log ends at the cut, where it then begins, too.
+    """True if a truncation explains a checkpoint past the log end: files do not rule it out, no entry of the epoch file starts past
+    the log end (a truncation removes these), and another leader's epoch starts or may start there, or remote storage continues."""
+    # A cut inside a batch removes all of it, but the log then starts and ends at the cut.
     end = max(facts.log_end_offset, facts.log_start_offset)
     if _rules_out_cut(facts):
         return False
@@ -73,12 +73,12 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
     if found is not None and any(start > end for _, start in found):
         return False
     if facts.empty and facts.local_start_offset > facts.log_start_offset:
-        return True  # It was emptied, to begin again from remote storage (J9).
+        return True  # It was emptied to start over from remote storage (J9).
     last = or_absent(facts.last_leader_epoch)
     lineage = reference.facts.lineage
     own = [tuple(lineage if reference.leader_id is None else reference.complete(lineage))]
     if reference.leader_id is None or reference.facts.compacted:
-        # A cleaner may have removed the first batches of an epoch: the file has where it began.
+        # A cleaner may have removed the first batches of an epoch; the file still has its start.
         own.append(reference.facts.file_entries)
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, own) for entries in own for epoch, _ in entries)
@@ -93,13 +93,13 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
 def cut_since_marks(
     reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts
 ) -> Literal["harmless", "unclean"] | None:
-    """Kind of the truncation between the copies of its checkpoints and of its log that may explain a recovery point or high watermark past a
-    replica's log end, though the files are in order, or during which its broker may have been killed; None if none may.
+    """Kind of truncation that explains a recovery point or high watermark past the log end, although the files were copied in
+    order; None if none can. It came between their copies, or a kill interrupted it.
 
-    A smaller recovery point is written after a log was cut (`LogManager.truncateTo`), and at a clean stop.
-    A log is cut where an epoch of another leader begins, or without epochs at the high watermark; then it may have fetched some records.
-    No clean election cuts it below the high watermark, so that flushed records above it need not be committed: harmless. An unclean one may,
-    and one whose winner had been down, and may have lost the end of its own log.
+    A smaller recovery point is written after the cut (`LogManager.truncateTo`), and at a clean stop. A log is cut where
+    another leader's epoch begins, or without epochs at the high watermark, and may have fetched since. Clean elections do not
+    cut below the high watermark, so that flushed records above need not be committed: harmless. An unclean one may, as may
+    one whose winner had been down and may have lost the end of its log.
     """
     is_stopped = facts.is_at_rest and facts.directory.clean_shutdown
     if is_stopped or facts.found_end_offset > facts.log_end_offset:
@@ -107,7 +107,7 @@ def cut_since_marks(
     mark = facts.marked_end
     end = facts.log_end_offset
     begins = {(epoch, start) for one in replicas for epoch, start in (*one.lineage, *one.file_entries) if epoch > 0}
-    # A broker that was killed as it cut its log has fetched nothing since.
+    # A broker killed during the cut has fetched nothing since.
     least = max(mark, end) if facts.is_at_rest else mark
     if any(least <= start <= end for _, start in begins) if facts.has_epochs else mark <= end:
         return "harmless"
@@ -116,7 +116,7 @@ def cut_since_marks(
     if reference.leader_id is not None:
         led.add((reference.leader_id, or_absent(reference.leader_epoch)))
     newest = max((epoch for leader, epoch in led if leader != facts.broker_id), default=ABSENT)
-    # What it wrote itself in such an epoch goes, too, when another one leads.
+    # Records that it wrote itself in such an epoch are cut too when another leads.
     seen = {epoch for epoch, _ in begins}
     unseen = {epoch for _, epoch in led if last < epoch <= newest} - seen
     known_from = first_known_epoch(reference.history)
@@ -132,10 +132,10 @@ def cut_since_marks(
 def _may_be_cut_uncleanly(
     reference: Reference, others: Collection[ReplicaFacts], facts: ReplicaFacts, unseen: Collection[int]
 ) -> bool:
-    """True if a log may have been cut where one of the `unseen` epochs begins, at its end, or one of the others' that it goes on in, or ends at;
-    and not every election since the epoch before is known to have been clean, of a winner that had not been down.
+    """True if a log may have been cut after an election that is not known to be clean, or whose winner had been down.
 
-    Nothing but a history shows that all of a log was cut.
+    It may have been cut where an `unseen` epoch begins, at its end, or at the start of another replica's epoch that it
+    continues in or ends at. Only a history shows that all of a log was cut.
     """
     end = facts.log_end_offset
     last = or_absent(facts.last_leader_epoch)
@@ -155,7 +155,7 @@ def _may_be_cut_uncleanly(
 
 
 def _followed(reference: Reference, broker_id: int) -> set[int]:
-    """Leader epochs begun by another leader before the broker went down for good."""
+    """Leader epochs that other leaders began before the broker went down for good."""
     down = reference.fenced_since.get(broker_id)
     began: dict[int, int] = {}
     for state in reference.history:
@@ -165,8 +165,8 @@ def _followed(reference: Reference, broker_id: int) -> set[int]:
 
 
 def _goes_below(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, leader_epoch: int) -> bool:
-    """True if the leader of `leader_epoch` had written, below the end of a log, in an epoch later than that log's last, and nobody else has led
-    since: it would have cut the log there."""
+    """True if the leader of `leader_epoch` wrote, in an epoch later than a log's last, below the end of that log, and nobody
+    else has led since: as leader it would have cut the log there."""
     led_by = {state.leader_epoch: state.leader_id for state in reference.history if state.leader_id is not None}
     leader = led_by[leader_epoch]
     return any(
@@ -200,10 +200,10 @@ def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
 
 
 def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None) -> str | None:
-    """Clause on why a log that ends at `offset` or below, and whose files may be of moments in any order, may be older than its epoch
-    file, and so than what its broker does since; None if that file shows nothing of it (C.2).
+    """Clause on why a log that ends at `offset` or below may have been copied before its epoch file, its files being in any
+    order; None if that file does not show it (C.2).
 
-    Where the file has another epoch at `offset` than `leader_epoch`, the log never had records of that epoch there.
+    If the file has another epoch at `offset` than `leader_epoch`, the log never had records of that epoch there.
     """
     if not facts.in_any_order or offset < facts.log_end_offset:
         return None
@@ -217,8 +217,8 @@ def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None)
 
 
 def why_apart(facts: ReplicaFacts) -> str | None:
-    """Clause on an epoch file without entries beside batches that need some, where it may be of another moment: a log has such a file
-    before its first batch, and while it is begun anew. None of any other."""
+    """Clause on an epoch file that has no entries although the batches need some, if it may be of another moment; else None.
+    A log has such a file before its first batch, and while it starts over."""
     is_apart = facts.in_any_order and facts.directory.is_epoch_file_empty and bool(facts.needed_lineage)
     said = f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
     return said if is_apart else None

@@ -25,19 +25,19 @@ def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 
 def deleted_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """Offset at which one of both logs begins by now, by its epoch file: nothing is missing below."""
+    """Offset at which the later of both logs begins, by its epoch file: nothing is missing below."""
     return max(one.start_by_epoch_file, other.start_by_epoch_file)
 
 
 def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """End of the shorter of two logs; what is above it is lag, or ahead."""
+    """End of the shorter of two logs; above it the follower lags or is ahead."""
     return min(one.log_end_offset, other.log_end_offset)
 
 
 def damaged_stretches(
     segments: Sequence[SegmentSummary], found_end: int
 ) -> Iterator[tuple[SegmentSummary, Damage, OffsetRange]]:
-    """Each damage with the offsets that were there: up to the next sound batch, in this segment or, without one, where the next begins."""
+    """Each damage with the offsets that it had: up to the next sound batch in the segment or, without one, to the next segment."""
     borders = [*(segment.base_offset for segment in segments[1:]), found_end]
     for segment, border in zip(segments, borders):
         for damage in segment.damage:
@@ -47,10 +47,10 @@ def damaged_stretches(
 
 
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
-    """Clauses on traces of a segment with offsets of `stretch`: files beside it, or records of `replicas`.
+    """Clauses on traces of a segment with offsets of `stretch`: files beside it, or records of other `replicas`.
 
-    A replica whose own gap spans `stretch` has none there. Empty without traces, or if compaction explains the gap. On a running broker
-    the cleaner may have removed a complete segment since it wrote the copied checkpoint.
+    A replica whose own gap spans `stretch` has none there. Empty without traces, or if compaction explains the gap. On a
+    running broker the cleaner may have removed a complete segment since it wrote the copied checkpoint.
     """
     start, end = stretch
     bases = [base for base in facts.directory.index_bases if stretch.holds(base)]

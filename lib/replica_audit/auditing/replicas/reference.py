@@ -37,15 +37,15 @@ class Reference:
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
     predates: bool = False
-    """The log of the reference was copied before it began to lead, by its own epoch file (`_predates`, `later_entry`): what others
-    have past its end may be what it has had since."""
+    """True if the log was copied before the reference began to lead, by its own epoch file (`_predates`, `later_entry`): it
+    may have received since what others have past its end."""
     later: LaterEntry | None = None
-    """The entry of its own epoch file that shows that the log was cut since it was copied: then it `predates`, too."""
+    """Entry of its own epoch file that shows that the log was cut after it was copied; implies `predates`."""
     is_replaced: bool = False
-    """It `predates`, and may have been cut since, as another broker led meanwhile: so may be what others have in its place."""
+    """True if it `predates` and another broker led meanwhile, so that the log may have been cut since and now hold what others have there."""
     outdated: Leadership | None = None
-    """The given leadership, if it is older than the logs: a replica knows a later epoch than it, or than its leader. Then the
-    leader is inferred from the logs, and the given ISR is ignored."""
+    """The given leadership, if it is older than the logs: a replica knows a later epoch than this leadership or its leader.
+    Then the leader is inferred from the logs, and the given ISR is ignored."""
     history: tuple[PartitionState, ...] = ()
     """Committed states of the metadata log, oldest first; () if leadership comes from elsewhere, or is outdated."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
@@ -60,28 +60,28 @@ class Reference:
         return last is not None and last.leader_id == self.facts.broker_id
 
     def is_before(self, leader_epoch: int | None) -> bool:
-        """True if records of that epoch are of a later leader than the reference is known to be: its source is older than the
-        logs, or it was elected without them."""
+        """True if a later leader wrote the records of `leader_epoch` than the reference is known to be: the source of
+        leadership is older than the logs, or the reference was elected without these records."""
         return self.leader_epoch is not None and leader_epoch is not None and leader_epoch > self.leader_epoch
 
     @property
     def may_lack_others(self) -> bool:
-        """True if it `predates`, or is `blank`, which may be that of a disk that lost all, and may have been elected without what others
-        have: by a `doubtful_election`, or by elections that no source tells."""
+        """True if it may have been elected without records that others have: it `predates` or is `blank` (perhaps on a
+        replaced disk), and there was a `doubtful_election` or the history is unknown."""
         is_older = self.predates or self.facts.blank
         return is_older and (not self.history or self.doubtful_election is not None)
 
     @property
     def doubtful_election(self) -> Election | None:
-        """The first election since the latest epoch in its files whose winner may have lacked what was committed: it was out of sync, or had
-        been down."""
+        """First election after the latest epoch in its files whose winner may have lacked committed records: it was out of
+        sync, or had been down."""
         known = known_epoch(self.facts)
         later = (one for one in elections(self.history) if one.leader_epoch > known)
         return next((one for one in later if not one.clean or one.came_back), None)
 
     def complete(self, lineage: Lineage) -> Lineage:
         """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or where
-        `past_end` has it.
+        it starts in `past_end`.
 
         A leader writes that entry at its election (`makeLeader`, 2.0.1, B.5).
         """
@@ -97,8 +97,8 @@ class Reference:
 
     @property
     def past_end(self) -> Lineage:
-        """Epochs of the reference's history from its log end on: `log_epoch`, and earlier ones that its epoch file starts
-        further up, which means that the log had reached that offset (`ReplicaFacts.reached_offset`)."""
+        """Epochs of the reference's history from its log end on: `log_epoch`, and earlier ones that start there in its epoch
+        file if the log had reached that offset (`ReplicaFacts.reached_offset`)."""
         facts, epoch = self.facts, self.log_epoch
         if epoch is None:
             return Lineage()
@@ -110,7 +110,7 @@ class Reference:
         return Lineage(((epoch, end),))
 
 
-#: Leadership in place of one that no source gives.
+#: Used if no source gives a leadership.
 _UNSAID = Leadership("", -1, "inferred")
 
 
@@ -121,9 +121,9 @@ def choose_reference(
     at_rest: bool,
     is_later: Callable[[ReplicaFacts, ReplicaFacts], bool],
 ) -> Reference | None:
-    """The leader where it is known and its files are here, else the best of the others; None without replicas.
+    """The leader if it is known and its files are here, else the best other replica; None without replicas.
 
-    Best is the greatest (current epoch, log end offset), then the lowest broker id, of those on the first line that fits:
+    The best has the greatest (current epoch, log end offset), then the lowest broker id, of those on the first line that fits:
 
     | who leads | of whom the best |
     |---|---|
@@ -133,8 +133,8 @@ def choose_reference(
     | any other, or nobody, and some in-sync or eligible leader replicas are here | these |
     | any other, or nobody | all |
 
-    A cleanly stopped cluster has no leader. A leadership that is older than the logs counts for nothing. `at_rest`: the manifest
-    says that all copies are of one moment. `is_later`: the copy of the first was begun after that of the second had ended.
+    A cleanly stopped cluster has no leader. A leadership older than the logs is ignored. `at_rest`: the manifest says that all
+    copies are of one moment. `is_later`: the copy of the first began after that of the second had ended.
     """
     if not replicas:
         return None
@@ -188,7 +188,7 @@ def choose_reference(
 
 
 class _Age(NamedTuple):
-    """Place in time of a reference's copy against its leadership; fields as of `Reference`."""
+    """Age of the reference's copy relative to its leadership; fields as in `Reference`."""
 
     predates: bool = False
     later: LaterEntry | None = None
@@ -206,8 +206,8 @@ def _age(
     at_rest: bool,
     is_later: Callable[[ReplicaFacts, ReplicaFacts], bool],
 ) -> _Age:
-    """The age of the reference's copy; `term` is the epoch in which it leads, or led last, and `last` the state in which somebody did."""
-    # Its copy was begun when others already had what it wrote: it led before, and nobody has cut its log since.
+    """The age of the reference's copy; `term` is the epoch in which it leads or last led, `last` the state with the last leader."""
+    # Its copy began after others had received its records of `term`, so it had led before, and nobody has cut its log since.
     had_led = any(
         is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
     )
@@ -224,8 +224,8 @@ def _age(
 
 
 def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
-    """Epoch of the reference's last leadership if there is no leader; by a source that gives the present state alone, the latest that
-    can have had one."""
+    """Epoch of the reference's last leadership if there is no leader; if the source gives only the present state, the latest
+    possible one."""
     if leadership is None or leadership.leader_id is not None:
         return None
     if leadership.history and (last is None or last.leader_id != facts.broker_id):
@@ -234,8 +234,8 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
 
 
 def last_possible_term(leadership: Leadership) -> int | None:
-    """Latest epoch in which anybody can have led: the present one; where nobody leads, that of the last leader, or at most the one before;
-    None if no source has epochs."""
+    """Latest epoch in which anybody can have led: the present one or, without a leader, that of the last leader (the one
+    before the present if unknown); None if no source has epochs."""
     if leadership.leader_id is not None:
         return leadership.leader_epoch
     last = last_led(leadership.history)
@@ -245,9 +245,9 @@ def last_possible_term(leadership: Leadership) -> int | None:
 def _predates(
     facts: ReplicaFacts, led_in: int | None, leadership: Leadership, replicas: Sequence[ReplicaFacts]
 ) -> bool:
-    """True if a replica led in an epoch, by a source that has epochs, that its own file, which gets it at once, lacks. An empty file may be
-    damaged: then the log has to be empty, too, or older than an epoch that began below its end,
-    or to end below where another log begins."""
+    """True if a replica led, by a source that has epochs, in an epoch that its own file lacks, although a leader writes it at
+    once. An empty file may be damaged: the log must then be empty too, predate an epoch that began below its end, or end
+    below the start of another log."""
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
     if _lacks_epoch(facts, led_in):
@@ -255,24 +255,24 @@ def _predates(
     begun = (epoch for one in replicas for epoch, start in one.lineage if start < facts.log_end_offset)
     is_below = any(one.start_by_epoch_file > facts.log_end_offset for one in replicas)
     is_cut = is_below or any(facts.log_epoch < epoch <= led_in for epoch in begun)
-    # While a log is begun anew, its file has a count of 0; one of 0 bytes was never written.
+    # While a log starts over, its file has a count of 0; a file of 0 bytes was never written.
     may_be_begun_anew = facts.directory.epoch_file.state == "present" and not facts.is_at_rest
     return (facts.in_any_order or may_be_begun_anew) and is_cut and facts.directory.is_epoch_file_empty
 
 
 def _lacks_epoch(facts: ReplicaFacts, epoch: int) -> bool:
-    """True if a replica's own epoch file, and its log, have no epoch as late as this."""
+    """True if neither a replica's epoch file nor its log has an epoch this late."""
     if not facts.file_entries:
         return facts.empty and facts.directory.is_epoch_file_empty
     return facts.file_increases and known_epoch(facts) < epoch
 
 
 def led_with_another_log(facts: ReplicaFacts, leadership: Leadership | None, committed_end: int = 0) -> bool:
-    """True if this is not the log with which its broker led last: nobody has led since, and its files lack that epoch. Its disk was
-    replaced, or restored from a backup.
+    """True if its broker last led with another log, since its disk was replaced or restored from a backup: nobody has led
+    since, and its files lack that epoch.
 
-    A broker that announced its stop had heard of its election, and its files are as that stop left them. Others may not have heard, or
-    have removed the epoch at a start since, but none of these is empty where records below `committed_end` were committed.
+    A broker that announced its stop had heard of its election. Another may not have heard, or may have dropped the epoch when
+    it restarted; but its log is not empty if records below `committed_end` were committed.
     """
     if leadership is None or leadership.leader_id is not None or leadership.is_deleted:
         return False
@@ -289,7 +289,7 @@ def known_epoch(facts: ReplicaFacts) -> int:
 
 
 def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -> bool:
-    """True if another broker has led since the latest epoch of a replica, or may have. Nobody else cuts its log."""
+    """True if another broker led, or may have led, after the latest epoch of a replica: only then can its log have been cut."""
     known = known_epoch(facts)
     known_from = first_known_epoch(history)
     others = {state.leader_epoch for state in history if state.leader_id not in (None, facts.broker_id)}
@@ -299,23 +299,23 @@ def _may_have_followed(facts: ReplicaFacts, history: Sequence[PartitionState]) -
 def _led_before_it_went(
     facts: ReplicaFacts, last: PartitionState | None, leadership: Leadership, replicas: Sequence[ReplicaFacts]
 ) -> bool:
-    """True if a replica led last, before its broker went down, in an epoch that its file lacks: one that was down when it was copied
-    had not heard of its election."""
+    """True if a replica was the last leader before its broker went down, in an epoch that its file lacks. One copied while
+    down does not count: it had not heard of its election."""
     if last is None or last.leader_id != facts.broker_id or facts.broker_id not in (leadership.fenced or ()):
         return False
     return not facts.is_at_rest and _predates(facts, last.leader_epoch, leadership, replicas)
 
 
 def _epoch_alone(facts: ReplicaFacts, leadership: Leadership) -> int | None:
-    """Epoch in which a replica led last, by a source that gives the present state alone: nobody leads, and it alone is in sync, as the leader
-    that goes last stays. None of any other."""
+    """Epoch in which a replica last led, by a source that gives only the present state: nobody leads and it alone is in sync,
+    since the last leader to go stays in the ISR. Otherwise None."""
     is_alone = leadership.leader_id is None and leadership.isr is not None and {*leadership.isr} == {facts.broker_id}
     return _epoch_before(leadership) if is_alone else None
 
 
 def _epoch_before(leadership: Leadership) -> int | None:
-    """Epoch before that of a leadership without a leader: the controller raises the epoch as the leader goes, and again if a
-    reassignment removes replicas meanwhile (`PartitionChangeBuilder`)."""
+    """Epoch before that of a leadership without a leader. It may be too high: the controller raises the epoch when the leader
+    goes, and again if a reassignment removes replicas meanwhile (`PartitionChangeBuilder`)."""
     return None if leadership.leader_epoch is None else leadership.leader_epoch - 1
 
 
@@ -327,9 +327,9 @@ def _of_later_epochs(
 ) -> list[ReplicaFacts]:
     """Replicas with a later epoch than the given leadership, if that is older than the logs; else ().
 
-    It is older if its leader, or a replica it has in sync, has records of an epoch above the given one, or without one (a
-    listing) above all that this leader has: a leader writes its epoch to its file at once. Likewise if a replica it has in sync
-    began such an epoch, without records as yet, below that leader's log end. A leader whose bytes the evidence lacks may have any epoch.
+    It is older if its leader, or a replica it has in sync, has records of an epoch above the given one, or without one (a listing)
+    above all that this leader has: a leader writes its epoch to its file at once. Likewise if a replica it has in sync began such
+    an epoch below that leader's log end, still without records. A leader whose bytes the evidence lacks may have any epoch.
     """
     said = leadership.leader_epoch
     if not led or (said is None and NOT_CAPTURED in led[0].unproven):
@@ -352,7 +352,7 @@ def _epoch_past_end(facts: ReplicaFacts) -> int:
 
 
 def _written_epoch(facts: ReplicaFacts) -> int:
-    """Latest epoch of the replica's records that is in its epoch file too, so that one changed header deposes no leader; -1
+    """Latest epoch of the replica's records that is also in its epoch file, so that one changed header deposes no leader; -1
     without one."""
     last = facts.last_leader_epoch
     entries = facts.file_lineage
@@ -369,8 +369,8 @@ def _sure_epoch(facts: ReplicaFacts) -> int:
 def credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
     """`ReplicaFacts.log_epoch`, ignoring one changed header at the log's end, which must neither make nor depose a leader.
 
-    That is a single last batch of an epoch that the replica's own epoch file does not give for it: too high and on no other
-    replica, or lower than the file's.
+    Such a header is a single last batch whose epoch contradicts the replica's own epoch file: it is higher and on no other
+    replica, or lower.
     """
     epoch = facts.log_epoch
     written = facts.found_lineage
@@ -383,6 +383,6 @@ def credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int
 
 
 def log_epoch_as_leader(facts: ReplicaFacts, led_in: int | None) -> int | None:
-    """`ReplicaFacts.log_epoch` of a replica that led, or leads, in the epoch `led_in`; None without any epoch."""
+    """`ReplicaFacts.log_epoch` of a replica that leads, or led, in epoch `led_in`; None without any epoch."""
     epoch = max(facts.log_epoch, -1 if led_in is None else led_in)
     return epoch if epoch >= 0 else None

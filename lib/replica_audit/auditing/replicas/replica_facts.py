@@ -38,7 +38,7 @@ class CorruptEpoch(NamedTuple):
     in_file: bool
     """True if the copy's epoch file has the changed epoch too, written there by recovery."""
     is_contested: bool = False
-    """True if another replica has that epoch at these offsets, so that only different bytes there show that this one never had it."""
+    """True if another replica has that epoch at these offsets too, so that only its different bytes show that this replica never had it."""
 
 
 def starts_of_epochs(
@@ -111,7 +111,7 @@ def irregularities_of(
 
 
 def gaps_among(irregularities: Iterable[tuple[SegmentSummary, Irregularity]]) -> Iterator[OffsetRange]:
-    """Offsets without a batch, for each irregularity that is a gap."""
+    """Offsets without a batch, of the irregularities that are gaps."""
     for _, item in irregularities:
         if item.kind == "gap" and item.previous is not None:
             yield OffsetRange(item.previous + 1, item.base_offset)
@@ -122,9 +122,9 @@ def is_left_by_stop(
 ) -> bool:
     """True if the files of a replica are as a clean stop leaves them (C.2, "What a clean stop leaves"); `segments` in order.
 
-    The flag is there, the recovery point is the log end, no high watermark lies past it, and the epoch file begins no epoch past it,
-    none later than the last batch's below the end of that, and has those of the log. A file that is missing or damaged contradicts
-    nothing, nor do damaged batches: those whose epoch was changed are in `rot`, or before ones of a lower epoch.
+    The flag is there; the recovery point is the log end; the high watermark is not past it; and the epoch file has the log's epochs, none
+    that begins past the log end, and none later than the last batch's that begins below that batch's end. Missing or damaged files and
+    damaged batches do not contradict a stop; batches with a changed epoch are in `rot`, or precede batches of a lower epoch.
     """
     if directory.clean_shutdown is not True or contradict_stop(directory):
         return False
@@ -134,7 +134,7 @@ def is_left_by_stop(
     ends = {end, found_end}
     flushed, mark = directory.recovery_point_checkpoint, directory.high_watermark_checkpoint
     if flushed is not None and flushed > found_end and tail_kind_of(segments, found_end, end) == "garbage":
-        ends.add(flushed)  # it counts what can no longer be read
+        ends.add(flushed)  # includes what can no longer be read
     if (flushed is not None and flushed not in ends) or (mark is not None and mark > max(ends)):
         return False
     written = directory.checkpoint_epochs
@@ -200,14 +200,14 @@ class Cleaning(NamedTuple):
     """`cleaned_to` of the partition's most advanced cleaner."""
     furthest_reached: int = 0
     shared: tuple[OffsetRange, ...] = ()
-    """Ranges in order: at an offset in them at which this replica has nothing, another has nothing either."""
+    """Ranges, in order, where an offset that this replica lacks is also missing on another."""
     between_copies: bool = False
-    """True if it may have worked between the copies of the segments, which are of moments in any order: a segment that it merged may
-    lie beside one that it had replaced, and records may be gone for later ones past the end of the copy."""
+    """True if it may have worked between the copies of the segments, which are then of different moments: a merged segment
+    may lie beside one that it replaced, and records may have been removed because of later ones past the end of the copy."""
 
     def explains(self, start: int, end: int, own: int, furthest: int) -> bool:
-        """True if a cleaner removed what the replica lacks at [start, end): its own, which came to `own`, or that of the leader it
-        fetched from, `furthest` being the most advanced one."""
+        """True if a cleaner removed what the replica lacks at [start, end): its own, which reached `own`, or that of the
+        leader it fetched from; `furthest` is the most advanced one."""
         start = max(start, own)
         if start >= end:
             return True
@@ -255,7 +255,7 @@ class ReplicaFacts:
     recovered: LoadedLog
     has_epochs: bool
     epoch_starts: tuple[tuple[int, int], ...] = ()
-    """(leader epoch, base offset) of the first batch of each range of one epoch, in order; changed epochs restored."""
+    """(leader epoch, base offset) of the first batch of each run of one epoch, in order; changed epochs restored."""
     rot: tuple[CorruptEpoch, ...] = ()
     """Batches whose epoch was changed; all conclusions use the epoch in which they were written."""
     killed: bool = False
@@ -269,16 +269,16 @@ class ReplicaFacts:
     known_epoch: int | None = None
     """The partition's leader epoch by the metadata log; no broker knows a later one, since brokers learn epochs from that log."""
     compacted: bool = False
-    """True if the log is or was compacted: by its topic's policy, or by a cleaner's trace on any replica of the partition (F.0)."""
+    """True if the log is or was compacted: by its topic's policy, or by a cleaner's traces on any replica of the partition (F.0)."""
     compaction_is_assumed: bool = False
     """True if `compacted` is assumed because the log has gaps and the policy of a topic read through its brokers is unknown."""
     cleaning: Cleaning = Cleaning()
     is_earlier: bool = False
-    """True for a copy from before the partition was collected again from its broker."""
+    """True for a copy made before the partition was collected again from its broker."""
     may_be_in_use: bool = False
-    """True for a second copy of its broker's if nothing says which of the two the broker uses (F.1)."""
+    """True for a second copy on one broker if it is unknown which of the two the broker uses (F.1)."""
     is_left: bool = False
-    """True for a copy on a disk that its broker does not use any more, as it ran with an empty one by the manifest (F.1)."""
+    """True for a copy on a disk that its broker no longer uses: by the manifest it ran with an empty one (F.1)."""
 
     @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
@@ -287,7 +287,7 @@ class ReplicaFacts:
         return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
 
     def count_unexplained_gaps(self) -> int:
-        """Number of `unexplained_gaps`, including those that summaries of an uncompacted log count without listing."""
+        """Number of `unexplained_gaps`, including those that the summaries of an uncompacted log count but do not list."""
         if self.compacted:
             return len(self.unexplained_gaps)
         counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
@@ -311,7 +311,7 @@ class ReplicaFacts:
 
     @property
     def was_stopped_before_copy(self) -> bool:
-        """True if the broker was stopped cleanly before its files were copied: the flag alone may be of a stop during the copy."""
+        """True if the broker was stopped cleanly before its files were copied; the flag alone may be from a stop during the copy."""
         return self.directory.clean_shutdown is True and not self.in_any_order
 
     @property
@@ -326,8 +326,8 @@ class ReplicaFacts:
 
     @cached_property
     def start_by_epoch_file(self) -> int:
-        """The log start to which a running broker has cut its epoch file before it wrote the log-start checkpoint; else
-        `log_start_offset`, at which one that was down begins again."""
+        """The log start to which a running broker has cut its epoch file before writing the log-start checkpoint; else
+        `log_start_offset`, from which a broker that was down starts again."""
         first = (self.file_entries or ((-1, -1),))[0]
         epoch, start = first
         is_there = self.lineage.epoch_for_offset(start) == epoch
@@ -346,7 +346,7 @@ class ReplicaFacts:
 
     @property
     def sound_file_lineage(self) -> Lineage | None:
-        """`found_lineage` if Kafka may have written it. It has the lost entries of a log that lost its end until the next start."""
+        """`found_lineage` if Kafka may have written it. Until the next start it keeps the entries of a lost log end."""
         return self.found_lineage if self.found_lineage and self.file_increases else None
 
     @cached_property
@@ -379,7 +379,7 @@ class ReplicaFacts:
         return any(segment.source != "segment" for segment in self.segments)
 
     def paths_of(self, batch: Batch) -> list[str]:
-        """Paths of segments that may have a batch, the latest first: one, unless they overlap as `.deleted` ones do."""
+        """Paths of segments that may contain `batch`, the latest first: one, unless segments overlap as `.deleted` ones do."""
         at = max(0, bisect_right(self.segments, batch.base_offset, key=lambda segment: segment.base_offset) - 1)
         found = []
         latest = self.segments[at].path
@@ -440,7 +440,7 @@ class ReplicaFacts:
 
     @cached_property
     def unread(self) -> str | None:
-        """Reason, as a clause, why the existing files do not give the log; None if all could be read."""
+        """Clause on why the existing files do not give the log; None if all could be read."""
         directory = self.directory
         missed = len(self.unread_bases)
         if missed:
@@ -481,9 +481,9 @@ class ReplicaFacts:
     def reached_offset(self) -> int:
         """Offset that the log had reached when its epoch file was written: the log end, or the start of an epoch of the file past it.
 
-        An epoch starts at the log end, and the log start, to which the first entry moves, lies in the log: so it had everything below. It
-        lost that (its broker was down when copied), was truncated just before, or was copied before it had it (its broker ran) (C.2). A
-        file that contradicts the last batch, has an earlier epoch past the end, or one that the metadata log lacks, proves nothing.
+        An epoch starts at the log end, and the first entry moves only to the log start, so the log had everything below. If its broker
+        was down, it lost that; if its broker ran, it was truncated just before, or copied earlier (C.2). A file that contradicts the last
+        batch, has an earlier epoch past the end, or one that the metadata log lacks, proves nothing.
         """
         epoch, start = (self.file_entries or ((-1, -1),))[-1]
         own = self.last_leader_epoch
@@ -494,18 +494,18 @@ class ReplicaFacts:
 
     @property
     def may_have_lost_tail(self) -> bool:
-        """True if the epoch file proves that the log was longer, and the broker is not known to have run, in which case an
-        earlier copy of the log would explain that."""
+        """True if the epoch file proves that the log was longer, unless the broker is known to have run: then the log may
+        have been copied before the file."""
         return self.reached_offset > self.log_end_offset and not (self.is_live or self.end_is_open)
 
     @property
     def last_epoch_is_open(self) -> bool:
-        """True if the replica may have been elected in a later epoch than its records show, and none of its files excludes it."""
+        """True if the replica may have been elected in an epoch later than its records show: none of its files excludes it."""
         return self.has_epochs and self.directory.epoch_file.is_unknown
 
     @cached_property
     def needed_lineage(self) -> Lineage:
-        """The part of `lineage` that leader-epoch-checkpoint must have (`needed_epochs`)."""
+        """Part of `lineage` that leader-epoch-checkpoint must have (`needed_epochs`)."""
         needed = needed_epochs(self.epoch_starts)
         if len(needed) == len(self.epoch_starts):
             return self.lineage
@@ -553,7 +553,7 @@ class ReplicaFacts:
 
     @property
     def blank(self) -> bool:
-        """True if neither the log nor its epoch file shows that there ever was a record, or a leader."""
+        """True if neither the log nor its epoch file shows that there ever was a record or a leader."""
         return self.empty and not self.epoch_entries
 
     @cached_property
@@ -563,11 +563,11 @@ class ReplicaFacts:
 
     @cached_property
     def log_epoch(self) -> int:
-        """Epoch in which this replica would lead: that of a last file entry without data at its log end, or whose records are in remote
-        storage alone, else of its last batch; -1 for none.
+        """Latest epoch that the log knows: that of the last file entry if it starts at the log end or its records are only in
+        remote storage, else of the last batch; -1 for none.
 
-        The file counts as found, before the loader drops such an entry, and only if it increases throughout: `9 33` or `6 999999`
-        in a damaged file does not count.
+        The file counts as found, before the loader drops such an entry, and only if it increases throughout, so that `9 33`
+        or `6 999999` in a damaged file does not count.
         """
         last = or_absent(self.last_leader_epoch)
         epoch, start = (self.file_entries or ((-1, -1),))[-1]
@@ -628,8 +628,8 @@ def _reach_of(segment: SegmentSummary) -> int:
 
 
 def _with_open_ends(segments: Sequence[SegmentSummary]) -> Iterator[SegmentSummary]:
-    """Sort out segments whose last batch may be damaged: they end before it, as its bytes are not in the evidence. In a
-    compacted log the following segments confirm its offsets."""
+    """Copies of segments whose last batch may be damaged, ended before it since the evidence lacks its bytes. In a compacted
+    log the following segments confirm its offsets."""
     for segment, following in zip_longest(segments, segments[1:]):
         position = segment.unchecked_end
         base = segment.last_base_offset

@@ -12,7 +12,7 @@ from replica_audit.segments.records import ABORT, COMMIT
 
 
 class Decisions(NamedTuple):
-    """Markers by producer id: their offsets in ascending order, and whether each commits."""
+    """Markers by producer id: their offsets in ascending order, and True for each that commits."""
 
     markers: Mapping[int, tuple[NDArray[np.int64], NDArray[np.bool_]]]
 
@@ -48,7 +48,7 @@ class Decisions(NamedTuple):
         return past
 
     def _ends(self, rows: NDArray[np.void]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]]:
-        """For each producer the places of its decided rows, the offsets of their markers, and whether these commit."""
+        """For each producer, indexes of its decided rows, offsets of their markers, and True where these commit."""
         for producer in np.unique(rows["producer_id"][rows["transactional"]]).tolist():
             known = self.markers.get(producer)
             if known is None:
