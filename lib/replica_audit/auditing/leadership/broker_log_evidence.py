@@ -49,7 +49,7 @@ class LoggedElection(NamedTuple):
 def of_present_topic(events: Iterable[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:
     """Sort the events of one partition by time, then by file and line.
 
-    Those up to the last one that names another topic id are left out: the topic was deleted and recreated since.
+    Without those up to the last one that names another topic id: the topic was recreated after it.
     """
     events = sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line))
     others = [at for at, one in enumerate(events) if topic_id is not None and one.topic_id not in (None, topic_id)]
@@ -65,8 +65,8 @@ def tighten_by_logs(
 ) -> HighWatermark:
     """Raise the lower bound of `mark` to what a leader's log lines prove; exact if nothing can have changed since.
 
-    A leader that began epoch E at offset O with high watermark H had a log whose first O offsets are those of every log with
-    the entry (E, O). So if the reference's lineage has that entry, everything below H was committed there.
+    If a leader began epoch E at offset O with high watermark H, every log with the entry (E, O) equals its log below O. So
+    if the reference's lineage has that entry, everything below H was committed there.
     """
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
@@ -172,7 +172,7 @@ def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Itera
 def led_after(
     cut: LoggedCut, elections: Iterable[LoggedElection], events: Sequence[BrokerLogEvent]
 ) -> LoggedElection | None:
-    """Unclean election that this replica won after the cut without having joined the ISR in between; None without one."""
+    """Unclean election that this replica won after the cut without having joined the ISR in between; None if there was none."""
     order = {id(one): at for at, one in enumerate(events)}
     begin = order[id(cut.event)]
     for election in elections:

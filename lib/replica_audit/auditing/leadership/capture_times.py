@@ -1,4 +1,4 @@
-"""Times of the copies, and how the brokers were when they were made (C.2)."""
+"""Times of the copies, and the state of the brokers while they were made (C.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Maximum difference assumed between the clocks of machines that made the copies.
 _CLOCKS_DIFFER_MS = 2_000
-#: Longest time by which a running broker's copy of the metadata log ends before its copying does: there is a record every 500 ms.
+#: Maximum time by which a running broker's copy of the metadata log ends before its copying does: a record is due every 500 ms.
 _METADATA_LAGS_MS = 1_000
 
 
@@ -34,7 +34,7 @@ class CaptureTimes:
 
     copies: tuple[CopiedLogDir, ...] = ()
     blank: Mapping[str, int] = field(default_factory=dict)
-    """Brokers of log dirs that have nothing (`Inventory.blank`)."""
+    """Broker by empty log dir (`Inventory.blank`)."""
 
     @cached_property
     def _of_broker(self) -> Mapping[int, Sequence[CopiedLogDir]]:
@@ -60,11 +60,11 @@ class CaptureTimes:
         return entries_around(log_dir, self._of_broker.get(broker_id, ()))
 
     def was_collected_again(self, broker_id: int | None, partition: str) -> bool:
-        """True if all that a broker has of a partition was collected again."""
+        """True if everything that a broker has of a partition was collected again."""
         return any(one.broker_id == broker_id and partition in one.partitions for one in self.copies)
 
     def collected_within(self, log_dirs: Collection[tuple[int, str]]) -> tuple[int, int] | None:
-        """(begin, end) in ms of the collection of `log_dirs`, (broker id, path); None unless all are evidence of running brokers."""
+        """(begin, end) in ms of the collection of `log_dirs`, given as (broker id, path); None unless all are evidence of running brokers."""
         found = [one for one in self.copies if (one.broker_id, one.log_dir) in log_dirs]
         times = [(one.started_ms, one.finished_ms) for one in found if one.is_evidence and one.kind == "live"]
         begun = [start for start, _ in times if start is not None]
@@ -73,7 +73,7 @@ class CaptureTimes:
         return (min(begun), max(ended)) if is_of_all else None
 
     def first_collected(self, brokers: Collection[int], partition: str) -> tuple[int, int] | None:
-        """`collected_within` for all log dirs of `brokers`; None if one of them has none, or was asked for the partition again."""
+        """`collected_within` for all log dirs of `brokers`; None if a broker has none, or was asked for the partition again."""
         log_dirs = {(one.broker_id, one.log_dir) for one in self.copies if one.broker_id in brokers}
         is_first = not any(self.was_collected_again(broker, partition) for broker in brokers)
         return self.collected_within(log_dirs) if is_first and {one for one, _ in log_dirs} == {*brokers} else None
@@ -96,12 +96,12 @@ class CaptureTimes:
         return bool(kinds) and kinds <= UP_KINDS
 
     def has_left(self, broker_id: int, log_dir: str) -> bool:
-        """True if by the manifest the broker ran with a log dir that had nothing, and not with this one."""
+        """True if by the manifest the broker ran with a log dir that was empty, and not with this one."""
         others = self.perhaps_instead(broker_id, log_dir)
         return any(self.was_live(broker_id, path) for path in others)
 
     def perhaps_instead(self, broker_id: int, log_dir: str) -> Sequence[str]:
-        """Empty log dirs that a broker may run with in place of this one; none if the manifest says that it ran with this one."""
+        """Empty log dirs with which a broker may run instead of this one; none if the manifest says that it ran with this one."""
         own = sorted(path for path, owner in self.blank.items() if owner == broker_id)
         return [] if self.was_live(broker_id, log_dir) else own
 
@@ -142,23 +142,23 @@ class CaptureTimes:
         return self.of(facts) is None or self.may_be_image(facts)
 
     def may_be_image(self, facts: ReplicaFacts) -> bool:
-        """True if a replica's files may be those of an image of the disk that was made while its broker ran, by the manifest, or against it
-        (`is_doubted`)."""
+        """True if a replica's files may come from an image of the disk made while its broker ran: the manifest allows it,
+        or `is_doubted` contradicts the manifest."""
         entries = self._entries_of(*facts.key)
         return not facts.was_down and (any(one.may_be_image for one in entries) or self.is_doubted(facts))
 
     def may_be_untold_image(self, facts: ReplicaFacts) -> bool:
-        """True if the manifest has begin and end of the copy of a replica's log directory, and leaves its kind out, though nothing else has
-        its broker down: nobody looked, and an image of its disk would look the same (C.2, "Images of a disk")."""
+        """True if the manifest has the times of a log dir's copy but not its kind, and no other source has its broker down:
+        it may be an image of the disk, as nobody looked (C.2, "Images of a disk")."""
         entries = self._entries_of(*facts.key)
         is_untold = not any(one.kind or one.is_unseen or one.is_evidence for one in entries)
         return is_untold and not facts.was_down and self.of(facts) is not None
 
     def is_doubted(self, facts: ReplicaFacts) -> bool:
-        """True if the manifest has the log directory of a running broker copied in order, and the log ends between its recovery point and its
-        high watermark: one that comes back without its tail writes both anew as soon as it has recovered its logs, and a segment that is
-        deleted below it ends the log where that was flushed. So it is an image, was copied in another order, or the broker had not recovered
-        yet. A log whose damaged batches reach that mark does not end there."""
+        """True if a log ends between its recovery point and high watermark, although the manifest has it copied in order
+        from a running broker. Such a broker, back without its tail, writes both anew once its logs are recovered, and a log
+        that had segments deleted ends at its recovery point. So it is an image, was copied in another order, or was not
+        recovered yet. A log whose damaged batches reach the high watermark does not end there."""
         entries = self._entries_of(*facts.key)
         is_copy = any(one.kind == "live" for one in entries) and not any(one.is_evidence for one in entries)
         if not is_copy or self.of(facts) is None or facts.end_is_open:
@@ -170,19 +170,19 @@ class CaptureTimes:
         return flushed < facts.log_end_offset <= facts.found_end_offset < mark
 
     def is_image(self, facts: ReplicaFacts) -> bool:
-        """True if the manifest says that."""
+        """True if the manifest calls the copy an image."""
         return "image" in self._kinds_of(*facts.key)
 
     def may_be_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """True if `is_later` holds unless the copy of `one` is that of an image of its disk, and nobody said that it is; or if it holds by the
-        controller's clock alone."""
+        """True if `is_later` holds only if the copy of `one` is not an image of its disk, which the manifest leaves open,
+        or only by the controller's clock."""
         if self.is_image(one):
             return False
         return self.is_later_by_controller(one, other) or (self.may_be_image(one) and self._was_begun_after(one, other))
 
     def is_later_by_controller(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """True if by the controller's clock, though not by the brokers' own, the copy of `one` began after that of `other` had ended (C.2,
-        "Clocks"): the clock of `one` seems to be behind, or its metadata log was copied again later."""
+        """True if the copy of `one` began after that of `other` had ended by the controller's clock, but not by the
+        brokers' own (C.2, "Clocks"): the clock of `one` seems to be slow, or its metadata log was copied again later."""
         own = self.of(one)
         earlier = self.of(other)
         own_ahead = self._ahead_of_metadata(one.key)
@@ -194,24 +194,24 @@ class CaptureTimes:
         return own[0] - own_ahead >= earlier[1] - ahead + _CLOCKS_DIFFER_MS
 
     def is_flag_older(self, directory: ReplicaDir, leadership: Leadership | None) -> bool:
-        """True if the flag of a clean stop, where a log dir has it, was written before the files were copied: the broker is known to have
-        been down then, or the flag was copied first."""
+        """True if a clean-stop flag in the log dir would be older than the copied files: the broker is known to have been
+        down, or the flag was copied first."""
         is_ordered = self.of_log_dir(directory.broker_id, directory.log_dir) is not None
         return is_ordered or self._is_known_down(directory, leadership) is True
 
     def may_have_gone_down(self, facts: ReplicaFacts) -> bool:
-        """True if only the metadata log has a replica's broker down, and the manifest has no begin of its copy: it may have gone down while it
-        was copied (C.2, "Down when copied")."""
+        """True if a replica's broker may have gone down during its copy: only the metadata log has it down, and the
+        manifest lacks the start of the copy (C.2, "Down when copied")."""
         return facts.was_down and not facts.killed and self.of(facts) is None and not self._kinds_of(*facts.key)
 
     def _is_known_down(self, directory: ReplicaDir, leadership: Leadership | None) -> bool | None:
-        """True if the manifest, or else the metadata log, has a broker down when it was copied, False if the manifest has it up."""
+        """True if a broker was down when it was copied, by the manifest or else by the metadata log; False if it was up by the manifest."""
         if kinds := self._kinds_of(directory.broker_id, directory.log_dir):
             return not kinds & UP_KINDS
         return leadership is not None and directory.broker_id in leadership.down_when_copied or None
 
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-        """True if a replica's broker is known to have been down when it was copied, so that its copy has all that it left."""
+        """True if a replica's broker is known to have been down when it was copied, so that the copy has everything it left."""
         return self.state_when_copied(facts, leadership) == "down"
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[CaptureKind]:
@@ -227,12 +227,12 @@ class CaptureTimes:
         return earlier is not None and self._began_after(one, earlier[1], self._ahead_of_metadata(other.key))
 
     def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
-        """True if the copy of a replica started after `time_ms` by the controller's clock, by more than clocks may differ. What an image
-        of a running broker's disk has is older than its copy."""
+        """True if the copy of a replica started after `time_ms` by the controller's clock, by more than clocks may differ.
+        Never for an image of a running broker's disk: its contents are older than the copy."""
         return not self.may_be_image(facts) and self._began_after(facts, time_ms, 0)
 
     def _began_after(self, facts: ReplicaFacts, time_ms: int, ahead_ms: int | None) -> bool:
-        """`ahead_ms` is that of the clock which told the time."""
+        """`ahead_ms`: how far the clock that gave `time_ms` is ahead of the controller's."""
         own = self.of(facts)
         # The metadata log of a broker that is down ends when it went down.
         own_ahead = None if facts.was_down else self._ahead_of_metadata(facts.key)
@@ -260,13 +260,13 @@ class CaptureTimes:
         return min((one for one in known if one is not None), default=None)
 
     def may_be_stale(self, log_dir: str, facts: ReplicaFacts) -> bool:
-        """True if the broker of `log_dir` was killed and that of a replica was not: it may have been down for long."""
+        """True if the broker of `log_dir` was killed and that of a replica was not: it may have been down for a long time."""
         killed = any(one.log_dir == log_dir and one.kind == "killed" for one in self.copies)
         return killed and not facts.killed
 
     def as_inputs(self) -> InputsObject:
-        """Return `brokers`, with each known kind, or null besides where a log dir has none, and `copied`, the times of their log dirs;
-        by broker id."""
+        """Return `brokers`, each with its known kinds (null for a log dir without one), and `copied`, the times of their
+        log dirs, both by broker id."""
         known = {one.broker_id for one in self.copies if one.kind is not None}
         kinds = {(one.broker_id, one.kind) for one in self.copies if one.broker_id in known}
         by_id = sorted(kinds, key=lambda one: (one[0], one[1] or ""))
@@ -301,8 +301,8 @@ class CaptureTimes:
 
 
 def _is_after(later_ms: int, later_ahead: int | None, earlier_ms: int, earlier_ahead: int | None) -> bool:
-    """True if one time is after another by the clocks of two brokers and, if both are known, by that of their metadata logs, which
-    are the controller's (C.2, "Clocks")."""
+    """True if one time is after another by the brokers' own clocks and, if known for both, by the controller's, to which
+    their metadata logs tie them (C.2, "Clocks")."""
     if later_ms < earlier_ms + _CLOCKS_DIFFER_MS:
         return False
     if later_ahead is None or earlier_ahead is None:

@@ -106,8 +106,8 @@ def _furthest(
 def _committed_by(item: Comparison, run: DivergentRange, other: _Proven, outside: NDArray[np.int64]) -> int:
     """Offset up to which the records of `run` are committed because those of `other` are; -1 for none.
 
-    An offset in a leader epoch identifies a record as long as the two logs do not diverge before, and everything below a
-    committed record in its own log is committed.
+    An offset in a leader epoch identifies a record unless the two logs diverge below it, and everything below a committed
+    record in its own log is committed.
     """
     if run.replica_epoch is None:
         return _shared_end(item, run, other)
@@ -190,7 +190,7 @@ _SESSION_MS = 9_000
 
 
 class SoleTerm(NamedTuple):
-    """An epoch that ended with its leader alone in the ISR, its proof of commitment, and whether it is proven or only likely."""
+    """An epoch that ended with its leader alone in the ISR, and the evidence that it committed all it wrote; certain if `proven`."""
 
     leader_epoch: int
     leader_id: int
@@ -201,9 +201,9 @@ class SoleTerm(NamedTuple):
 def sole_terms(
     replicas: Sequence[ReplicaFacts], leadership: Leadership | None, kafka_version: tuple[int, ...] | None
 ) -> tuple[SoleTerm, ...]:
-    """Terms of the history that prove something; empty without history.
+    """Terms in which the leader committed all it wrote, at least probably; empty without history.
 
-    The leader's own files must have the epoch, which a leader writes there as soon as it leads.
+    The leader's own files must have the epoch: a leader writes it there as soon as it leads.
     """
     if leadership is None:
         return ()
@@ -322,7 +322,7 @@ class LostMark(NamedTuple):
     lineage: Lineage
     """Lineage by its epoch file, including lost records."""
     certain: bool
-    """False if its log may have been cut instead, and so be of another history than the checkpoint."""
+    """False if its log may have been cut instead, so that it is of another history than the checkpoint."""
 
     def has(self, batch_epoch: int | None, offset: int) -> bool:
         """True if a record of another log is one of this log's committed records."""
@@ -345,7 +345,7 @@ def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[
 
 
 def with_lost_marks(comparisons: Sequence[Comparison], marks: Sequence[LostMark]) -> tuple[Comparison, ...]:
-    """Apply to each conflicting run what the marks prove of its records, on any replica."""
+    """Apply to each conflicting run what `marks` prove of its records, on any replica."""
     return tuple(reduce(_with_mark, marks, item) for item in comparisons)
 
 
@@ -396,8 +396,8 @@ def orphaned_marks(
 ) -> Iterator[OrphanedMark]:
     """Proven marks of brokers that were in sync, are assigned, and have been fenced since before the election.
 
-    Such a mark belongs to the log that the election left, and to this topic, whose id the metadata log has. `orphans` as in
-    `Case`, without brokers that have the partition on another disk.
+    Such a mark belongs to the log that the election abandoned, and to this topic: the metadata log has its id. `orphans` as
+    in `Case`, without brokers that have the partition on another disk.
     """
     if leadership is None or leadership.topic_id is None or reference.outdated:
         return
@@ -418,7 +418,7 @@ def orphaned_marks(
 def with_unproven_below_start(
     comparisons: Sequence[Comparison], reference: Reference, replicas: Sequence[ReplicaFacts], lost: Sequence[LostMark]
 ) -> tuple[Comparison, ...]:
-    """Give each comparison its records below the reference's log start without proof of commitment.
+    """Give each comparison the records below the reference's log start that nothing proves committed.
 
     `replicas` are the reference and its followers, `lost` the marks of what they lost.
     """
@@ -444,7 +444,7 @@ def with_unproven_below_start(
 
 
 def _ends(facts: ReplicaFacts) -> Iterator[int]:
-    """Offsets below which a log's own checkpoints prove it committed; a checkpoint past its end concerns records it no longer has."""
+    """Offsets below which a log's own checkpoints prove it committed; a checkpoint past its end may concern records that it lost."""
     for mark in (facts.directory.high_watermark_checkpoint, facts.log_start_offset):
         if mark is not None and mark <= facts.log_end_offset:
             yield mark

@@ -48,7 +48,7 @@ class PastElections(NamedTuple):
 
 
 def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | None) -> PastElections | None:
-    """Elections of the history, None without one. Epoch files count as found, since a leader writes its epoch there at once."""
+    """Elections of the history; None without history. Epoch files count as found, since a leader writes its epoch there at once."""
     if leadership is None or (known_from := first_known_epoch(leadership.history)) is None:
         return None
     lineages = (lineage for facts in replicas for lineage in (facts.lineage, facts.sound_file_lineage) if lineage)
@@ -60,7 +60,7 @@ def with_causes(
 ) -> tuple[Comparison, ...]:
     """Give each conflicting run the election that left it behind.
 
-    Of several copies on one broker, the first is the log that it led with.
+    If a broker has several copies, it led with the first.
     """
     logs: dict[int, ReplicaFacts] = {}
     for facts in (reference.facts, *(item.follower for item in comparisons)):
@@ -83,7 +83,7 @@ def _with_cause(run: DivergentRange, past: PastElections) -> DivergentRange:
     promised = _promised(run, epoch, suspects if clean is not None else (), past)
     chosen = named[-1] if clean else parted
     of = next((group for group in groups if chosen in group), ())
-    # Who led before, and leads again with nobody in between, had them.
+    # A leader that returns with nobody in between had them.
     leads_again = bool(suspects) and suspects[0].leader_id == suspects[0].previous_leader_id
     came_back = leads_again or any(one.came_back for one in suspects)
     cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
@@ -91,10 +91,10 @@ def _with_cause(run: DivergentRange, past: PastElections) -> DivergentRange:
 
 
 def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
-    """Elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it, whose leaders' content is unknown.
+    """Elections that left behind the run of leader epoch `epoch`, each with the preceding suspects, whose winners' contents are unknown.
 
-    Such an election is the first whose leader lacked the run's first record, after one whose leader had it. There are several
-    if a deposed leader was elected uncleanly and restored its old records.
+    Such an election is the first whose leader lacked the run's first record, after one whose leader had it. There are several if a deposed
+    leader was elected uncleanly and restored its old records.
     """
     groups: list[tuple[Election, ...]] = []
     suspects: list[Election] = []
@@ -116,10 +116,10 @@ def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[
 
 
 def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
-    """True if the last election that abandoned the run was clean; of several suspects one unclean election makes it unclean.
+    """True if the last election that abandoned the run was clean; it counts as unclean if any suspect was.
 
-    None if the history does not reach back far enough, or if a replica that still had the records led later, or may have, even
-    after a clean election if it had not followed the others yet. They may then have been committed, and lost since.
+    None if the history does not reach back far enough, or if a later leader had the records or may have, even one elected
+    cleanly that had not followed the others yet: they may then have been committed and lost since.
     """
     if not all(one.clean for one in suspects):
         return False
@@ -141,9 +141,9 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
 def _promised(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> int | None:
     """Upper bound of the run's records that were acknowledged with acks=all; None if unknown.
 
-    It is 0 if, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or included the
-    broker that was elected without the records, so that these never were on all of them. This assumes that the broker had not
-    lost its log's end in a crash; records proven committed by a checkpoint count in any case.
+    It is 0 if, from their leader's term to the last of `suspects`, the ISR was always too small or included the broker
+    elected without the records, so that they were never on all of its members. This assumes that the broker had not lost
+    its log's end in a crash; records proven committed by a checkpoint count in any case.
     """
     end = suspects[-1].metadata_offset if suspects else None
     led = [state for state in past.states if state.leader_id is not None and state.leader_epoch >= epoch]

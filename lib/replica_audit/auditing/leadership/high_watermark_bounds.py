@@ -1,4 +1,4 @@
-"""The high watermark as an interval (C.2): what the files prove at least, and what the log ends of in-sync replicas allow at most.
+"""The high watermark as an interval (C.2): at least what the files prove, at most what the log ends of in-sync replicas allow.
 
 If the leadership history determines it exactly, the two are equal (X1 and X2).
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership, OffsetRange, PartitionState, RemoteSegment
 
 
-#: Preallocated files have a configured length: by default, and as a rule, a multiple of this.
+#: Preallocated files have a configured length, usually a multiple of this, as the default is.
 _ROUND_BYTES = 1 << 20
 
 
@@ -38,7 +38,7 @@ class LogEnd(NamedTuple):
 
     @property
     def limiting_broker_id(self) -> int | None:
-        """The broker that limits the high watermark; None for the reference's."""
+        """Broker that limits the high watermark; None if it is the reference's."""
         return None if self.of_reference else self.broker_id
 
 
@@ -180,7 +180,7 @@ class RecordedHighWatermark(NamedTuple):
     """The recorded value; past `offset` if the reference lacks what was committed in its own epoch."""
     text: str
     may_be_later: bool = False
-    """True if its replica's files are of moments in any order: it may be later than what says who is in sync."""
+    """True if its replica's files are of moments in any order, so that it may be newer than the source of the ISR."""
 
 
 def recorded_marks(
@@ -190,17 +190,16 @@ def recorded_marks(
     cleaner_bound: bool,
     stable: tuple[int, RemoteSegment] | None,
 ) -> list[RecordedHighWatermark]:
-    """High watermarks recorded by replicas, as far as they apply to the reference's lineage; never empty. Arguments as of
-    `bound_high_watermark`.
+    """High watermarks recorded by replicas that apply to the reference's lineage; never empty. Arguments as in `bound_high_watermark`.
 
     Each proves the log below an offset (`proven_below`). By the first line that fits:
 
     | the replica that recorded it | counts |
     |---|---|
-    | has less than a leader whose log is not here, and which may have been elected uncleanly since | no |
+    | knows only earlier epochs than a leader whose log is not here, which may have been elected uncleanly since | no |
     | conflicts with the reference around that offset | no |
-    | was cut below that offset after its log was copied, so that the mark may be of its log since (`later_entry`, `_replaced_from`) | no |
-    | shows no batch that both have, and the offset is the first that they could | only where the reference is empty |
+    | was cut below that offset after its log was copied, so that the mark may be newer than the copy (`later_entry`, `_replaced_from`) | no |
+    | has no batch in common with the reference, and the offset is the first that both could have | only if the reference is empty |
     | is any other, or the reference | yes |
     """
     leader = reference.facts
@@ -209,7 +208,7 @@ def recorded_marks(
     last_epoch = None if leadership is None else last_possible_term(leadership)
     latest = reference.complete(leader.lineage).latest_epoch
     if reference.leader_id is None and latest is not None and last_epoch is not None:
-        latest = min(latest, last_epoch)  # the epoch of the state without a leader began no log
+        latest = min(latest, last_epoch)  # the latest epoch has no leader, so no log starts it
     start = leader.log_start_offset
     found = [RecordedHighWatermark(start, start, f"log start {start} of broker {leader.broker_id}")]
     is_outdone = not led and _may_have_been_cut(leader, last_epoch, clean)
@@ -223,8 +222,8 @@ def recorded_marks(
     ):
         if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
-        # Recorded in the reference's leadership or a later one; the reference may rightly lack what was recorded before, unless
-        # every election since was clean. A log of before 0.11 does not know in whose leadership it was recorded.
+        # Recorded under the reference's leadership or a later one. The reference may rightly lack what was recorded before,
+        # unless every election since was clean. A log from before 0.11 does not show under whose leadership it was recorded.
         known = _latest_known_epoch(facts)
         is_current = latest is None or known >= latest or clean.between(known, latest) or not facts.has_epochs
         cut = later_entry(facts, (leader, *(item.follower for item in comparisons))) if facts.in_any_order else None
@@ -235,7 +234,7 @@ def recorded_marks(
                 continue
             offset = proven_below(leader, facts, value, clean)
             held = min(offset, facts.log_end_offset)
-            # An empty leader cannot agree with the other, which had records from there on.
+            # An empty leader shares no batch with the other, which had records from there on.
             from_empty = leader.empty and held == leader.log_end_offset >= agreed_above
             if _lies_within(stretches, held) or not (held > agreed_above or from_empty):
                 continue
@@ -253,8 +252,8 @@ def recorded_marks(
 
 
 def _replaced_from(reference: Reference, comparisons: Sequence[Comparison]) -> int | None:
-    """Offset from which a follower has records of a later epoch in place of those of a reference that was copied before it led; None
-    without one, and where the reference's mark is no later than its log."""
+    """Offset from which a follower has later epochs' records in place of those of a reference copied before it led; None
+    without one, or if the reference's mark is not newer than its log."""
     if not (reference.predates and reference.facts.in_any_order):
         return None
     last = or_absent(reference.facts.last_leader_epoch)
@@ -276,8 +275,8 @@ def proven_below(leader: ReplicaFacts, facts: ReplicaFacts, value: int, clean: C
     | past its own end | had the reference's records up to there | the value, or the reference's end |
     | past its own end | may not have had them | its own end |
 
-    A value past an end was left by a lost tail or by a copy of another moment. It proves nothing from the first epoch on that
-    began below it and whose election may have been unclean: the replica may have been cut there since.
+    A value past an end was left by a lost tail or by a copy of another moment. It proves nothing from the start of the
+    first epoch below it whose election may have been unclean: the replica may have been cut there since.
     """
     offset = min(value, leader.log_end_offset)
     if offset > facts.log_end_offset and not _wrote_up_to(leader, facts, offset):
@@ -303,7 +302,7 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
 def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool:
     """True if a log that ends below `offset` once had the leader's records up to there, as logs of one epoch have one leader.
 
-    Its epoch file, which is written before the records, gives its last epoch, and that must be the leader's at `offset`.
+    Its epoch file is written before the records, so its last epoch counts; it must be the leader's at `offset`.
     """
     entries = facts.file_entries
     if not entries or not facts.file_increases:
@@ -318,7 +317,7 @@ def _latest_known_epoch(facts: ReplicaFacts) -> int:
 
 
 def _may_have_been_cut(facts: ReplicaFacts, last_epoch: int | None, clean: CleanElections) -> bool:
-    """True if an uncaptured leader may have been elected, uncleanly, without what a replica recorded before."""
+    """True if an uncaptured leader may have been elected uncleanly, without what a replica had recorded."""
     known = _latest_known_epoch(facts)
     return last_epoch is not None and last_epoch > known and not clean.between(known, last_epoch)
 
@@ -339,7 +338,7 @@ def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElection
 
 
 class HighWatermark(NamedTuple):
-    """Interval [hw_lower, hw_upper] with the true high watermark, unless it moved during the capture (method capture_skew)."""
+    """Interval [hw_lower, hw_upper] that contains the true high watermark, unless it moved during the capture (method capture_skew)."""
 
     hw_lower: int
     hw_upper: int | None
@@ -355,13 +354,13 @@ class HighWatermark(NamedTuple):
     upper_evidence: str
     limiting_broker_id: int | None
     leader_end_bounds: bool
-    """True if the reference's log end is the leader's as it was, so that nothing was committed past it."""
+    """True if the reference's log ends where the leader's did, so that nothing was committed past it."""
     lowest_suffix: tuple[int, int] | None = None
     """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
     earlier_suffix: tuple[int, int] | None = None
-    """Such a suffix on a replica whose copy may be older than the cut after which it came in sync, or that may not be in sync any more."""
+    """Such a suffix on a replica that may have been cut to match after its copy, or may no longer be in sync."""
     bounding_brokers: frozenset[int] = frozenset()
-    """Brokers whose log ends bound it if they are as they were (`bounding_ends`)."""
+    """Brokers whose log ends bound it if they have not changed (`bounding_ends`)."""
 
     @property
     def exact(self) -> bool:
@@ -468,12 +467,12 @@ def _lowest_suffixes(
     down: Collection[int],
     settled: int,
 ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """(`HighWatermark.lowest_suffix`, `earlier_suffix`): of in-sync replicas that provably cannot serve up to `lower`, as they conflict
+    """(`HighWatermark.lowest_suffix`, `earlier_suffix`) of in-sync replicas that provably cannot serve up to `lower`: they conflict
     there, or their ends are unreadable.
 
-    None if the reference may have been cut since it was copied: who is in sync since may have been cut to it meanwhile. So may one that does not
-    know the reference's epoch, unless the copies are of one moment, or it was down and is one of the brokers that are still `down`, and
-    differs below `settled`, which was committed while it counted as in sync: of these is the second.
+    None if the reference may have been cut since it was copied, as in-sync replicas may then have been cut to match it. A replica that
+    does not know the reference's epoch may have been cut too: its suffix is an earlier one, unless the copies are of one moment, or the
+    replica was down, is one of the brokers still `down`, and differs below `settled`, which was committed while it counted as in sync.
     """
     sure: list[tuple[int, int]] = []
     earlier: list[tuple[int, int]] = []
@@ -497,12 +496,12 @@ def _lowest_suffixes(
 
 
 def _lowest(suffixes: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """The (broker id, offset) with the lowest offset, of equal ones with the lowest id; None without any."""
+    """The (broker id, offset) with the lowest offset, then the lowest id; None if there is none."""
     return min(suffixes, default=None, key=lambda suffix: (suffix[1], suffix[0]))
 
 
 def _lost_its_tail(facts: ReplicaFacts) -> bool:
-    """True if the bytes after the last sound batch are damage. Zeros may be preallocation, but a clean stop trims that."""
+    """True if the bytes after the last sound batch are damage. Zeros may be preallocation, which a clean stop trims."""
     return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown is True)
 
 
@@ -582,7 +581,7 @@ def _first_epoch(history: Sequence[PartitionState], last: PartitionState) -> int
 def _sole_isr(
     reference: Reference, leadership: Leadership, kafka_version: tuple[int, ...] | None
 ) -> tuple[int, str, str] | None:
-    """(high watermark, method, evidence) by X2: a leader alone in sync, with all others fenced, has committed all it wrote."""
+    """(high watermark, method, evidence) by X2: a leader alone in the ISR, with all others fenced, has committed all it wrote."""
     facts = reference.facts
     if reference.leader_id != facts.broker_id or leadership.isr != (facts.broker_id,) or leadership.fenced is None:
         return None

@@ -1,4 +1,4 @@
-"""Records that others have past the reference's end: the reference lost its tail, or was only copied before it had them (C.2, F.5)."""
+"""Records that others have past the reference's end: the reference lost its tail, or was copied before it had them (C.2, F.5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LeaderTail(NamedTuple):
-    """The end of the reference's log, beside what others have past it."""
+    """The end of the reference's log, compared with what others have past it."""
 
     reference: Reference
     leadership: Leadership | None
@@ -64,8 +64,8 @@ class LeaderTail(NamedTuple):
         )
 
     def may_be_lost(self, item: Comparison) -> bool:
-        """True if `is_lost` holds only if the reference was down while it was copied, if its copy is the later one
-        (`CaptureTimes.may_be_later`), or if no other broker has led since, which is undecided: also of records without an epoch."""
+        """True if `is_lost` would hold under a condition that is undecided: the reference was down when copied, its copy is the later
+        one (`CaptureTimes.may_be_later`), or no other broker has led since. Also if only records without an epoch are ahead."""
         is_down = self.state == "down" and not self.is_epoch_said and self.reference.leader_id is None
         is_open = (is_down or self.state == "undecided") and self._wrote_last(item)
         is_open = is_open or self._was_written_before(item, self.times.may_be_later)
@@ -74,7 +74,7 @@ class LeaderTail(NamedTuple):
         return is_open and self.is_passed_by(item)
 
     def is_whole_though_down(self, item: Comparison) -> bool:
-        """True if the copy has all that its broker left as it went down, and no other broker has led since with the records that
+        """True if the copy has everything that its broker had when it went down, and no broker that led since wrote what
         the follower has ahead."""
         return self.state == "down" and self.is_epoch_said and self._wrote_last(item)
 
@@ -94,15 +94,15 @@ class LeaderTail(NamedTuple):
         return bool(written.any() and (written | had).all())
 
     def is_passed_by(self, item: Comparison) -> bool:
-        """True if a follower extends past the reference's end, and the reference is the leader, or there is none, as far as known."""
+        """True if a follower extends past the reference's end, and as far as known the reference is the leader or there is none."""
         reference = self.reference
         led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
         is_open = reference.facts.last_epoch_is_open and not self.is_epoch_said
         return bool(item.ahead) and not led_elsewhere and not is_open
 
     def _wrote_last(self, item: Comparison) -> bool:
-        """True if no record that a follower has ahead is of a later epoch than the reference's present or last leadership; those of before
-        0.11 have none."""
+        """True if a follower has no record ahead of a later epoch than the reference's present or last leadership; records
+        from before 0.11 have no epoch."""
         newest = max((or_absent(batch.epoch) for batch in item.ahead), default=ABSENT)
         is_older = bool(self.reference.outdated) or self.reference.predates
         return not is_older and newest <= or_absent(self.reference.leader_epoch)

@@ -27,11 +27,11 @@ WHY_NEEDED: dict[Need, str] = {
     "no_history": "no history says how it left the in-sync replicas",
 }
 
-#: Missing where the copy of a replica is not the log with which its broker led last.
+#: Missing if the copy of a replica is not the log with which its broker last led.
 LOG_OF_LAST_TERM = "the log with which it led last"
-#: Missing where a replica was begun anew, and the log that its broker had before is not here.
+#: Missing if a broker started a replica over on another disk, and its former log is not here.
 LOG_OF_FORMER_DISK = "the log on its former disk"
-#: Missing where the copy of a replica is from a disk that its broker left.
+#: Missing if the copy of a replica is from a disk that its broker no longer uses.
 LOG_IN_USE = "the log that it uses"
 
 
@@ -51,7 +51,7 @@ def needed_replicas(
     if leadership is None or leadership.replicas is None:
         named = leadership.named if leadership else frozenset()
         if leadership is None and reference is None:
-            return {}  # without copy and assignment there is no answer that a checkpoint file's entry could weaken
+            return {}  # without any copy or assignment there is no answer that a checkpoint entry could weaken
         return {broker_id: "no_history" for broker_id in sorted((named | set(orphaned)) - set(captured))}
     history = leadership.committed
     lossy = [
@@ -74,7 +74,7 @@ def needed_replicas(
 
 
 class LogLeft(NamedTuple):
-    """A log that a broker had on a disk which it has no longer."""
+    """A log on a disk that its broker no longer uses."""
 
     broker_id: int
     directory_id: str
@@ -83,11 +83,11 @@ class LogLeft(NamedTuple):
 
 
 def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> Iterator[LogLeft]:
-    """Logs of brokers that began their replica anew on another disk (`PartitionState.begun_anew`) while the leader may lack what those had:
-    the broker had been in sync, and then the new log led, or another one was elected uncleanly, or nobody was and nobody else was in sync.
+    """Logs of brokers that started their replica over on another disk (`PartitionState.begun_anew`) while the leader may lack what those
+    had: the broker was in sync, and then its new log led, another was elected uncleanly, or nobody was and nobody else was in sync.
 
-    Without those that are among `copies`, or of which the new log was a copy, as it has the epoch in which the former one was led, or that had
-    followed who led then until it was elected.
+    Without logs that are among `copies`, or that the new log was a copy of: it has the epoch in which the former one was led, or
+    had followed the leader of that time until it was elected.
     """
     history = () if leadership is None else leadership.committed
     elected = elections(history) if any(state.begun_anew for state in history) else ()
@@ -136,8 +136,8 @@ class _Lossy(NamedTuple):
 
 
 def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
-    """True if every replica with all committed records (in sync, eligible or last leader) has since crashed or lost its end, as far as
-    captured; nobody is eligible any more once the last that was came back from a crash (KIP-966)."""
+    """True if every replica with all committed records (in sync, eligible or last leader) has since crashed or lost its
+    end, as far as captured. After such a crash of the last one nobody is eligible (KIP-966)."""
     if leadership.leader_id is None and not (leadership.isr or leadership.elr or leadership.is_deleted):
         return True
     last = last_led(leadership.history)
@@ -149,7 +149,7 @@ def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Seq
 def _may_lack_its_end(
     facts: ReplicaFacts, leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]
 ) -> bool:
-    """True if a replica was killed, or its own checkpoints show that it lost its end. A torn tail is normal for a live copy."""
+    """True if a replica was killed, or its own checkpoints show that it lost its end. In a live copy a torn tail is normal."""
     flushed = facts.directory.recovery_point_checkpoint
     if flushed is not None and flushed > facts.log_end_offset and not facts.end_is_open:
         return True
@@ -157,7 +157,7 @@ def _may_lack_its_end(
 
 
 def _need_now(broker_id: int, leadership: Leadership, reference: Reference | None, trusted: bool) -> Need | None:
-    """Reason by the present state, unless that is older than the logs. `trusted`: the leader was captured live and elected cleanly."""
+    """Reason by the present state, unless the logs are newer than it. `trusted`: the leader was captured live and elected cleanly."""
     if reference is not None and reference.outdated:
         return "no_history"
     if broker_id in leadership.elr:

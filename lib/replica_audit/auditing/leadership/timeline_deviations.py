@@ -1,4 +1,4 @@
-"""Timeline of one partition's observations, and the stretches that deviate from the rule (F.5, HWM-*)."""
+"""Timeline of one partition's observations, and the stretches that break the rule (F.5, HWM-*)."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ class FrozenEpochs(NamedTuple):
     committing: frozenset[int]
     """Epochs with a leader in which the high watermark may have advanced."""
     lowered: frozenset[int]
-    """Epochs that ended with an ISR below the minimum: no file shows whether a record was appended before it shrank."""
+    """Epochs that ended with an ISR below the minimum: no file shows whether a record was appended before the ISR shrank."""
     past: PastElections
 
     def never_committed(self, leader_epoch: int | None, offset: int) -> bool:
-        """True if a record was appended in a frozen epoch, and no later leader that may have committed it had it."""
+        """True if a record was appended in a frozen epoch and is not in the log of any later leader that may have committed it."""
         if leader_epoch not in self.epochs:
             return False
         later = (epoch for epoch in self.committing if epoch > leader_epoch)
@@ -125,7 +125,7 @@ def with_uncommitted_tails(
 
 
 def _unproven(batches: Sequence[Batch], holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Iterable[Batch]:
-    """The last of `batches`, from the end back to one that is proven committed."""
+    """The last of `batches`, from the end back to the first that is proven committed."""
     return takewhile(lambda batch: not _is_proven(batch, holder, replicas), reversed(batches))
 
 
@@ -148,7 +148,7 @@ class _History(NamedTuple):
     past: PastElections
     frozen: FrozenEpochs | None
     lacks_committed: bool
-    """True if something past the reference's end is proven committed, i.e. some replica lost the end of its log."""
+    """True if something past the reference's end is proven committed: some replica lost the end of its log."""
 
     def why_never_committed(self, batch: Batch) -> str | None:
         """Reason, as a clause, why a record cannot have been committed; None if it may have been."""
@@ -189,7 +189,7 @@ class _History(NamedTuple):
     def _should_have(self, epoch: int) -> bool:
         """True if the reference has everything committed in an epoch, provided that no election since lost any.
 
-        An eligible leader replica that was stopped cleanly has it; one that was killed drops out (KIP-966). Not for an epoch in which it led.
+        So has an eligible leader replica that was stopped cleanly; a killed one is no longer eligible (KIP-966). False where it led.
         """
         facts = self.reference.facts
         reference = self.reference

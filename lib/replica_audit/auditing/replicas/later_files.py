@@ -24,10 +24,10 @@ class LaterEntry(NamedTuple):
 def later_entry(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> LaterEntry | None:
     """The first entry of a replica's epoch file that is newer than its copied log; None without one.
 
-    The log has records of an earlier epoch at that offset, or ends below the first entry, and another of `replicas` confirms
-    the epoch: it has records of it there, the same entry, or the epoch from below the first entry on. So the log was cut or
-    started over between the copies of the two files: a damaged file would not match another replica. Excluded are brokers that
-    were down when copied, and epochs that the log has passed: only an unclean election takes it back to one, which loses records.
+    The log has records of an earlier epoch at that offset, or ends below the first entry, and another of `replicas` confirms the
+    epoch: it has records of it there, the same entry, or the epoch from below the first entry on. So the log was cut or started
+    over between the copies of the two files: a damaged file would not match another replica. Excluded are brokers that were down
+    when copied, and epochs that the log has passed: only an unclean election takes it back to one, which loses records.
     """
     return None if facts.is_at_rest else entry_of_other(facts, replicas)
 

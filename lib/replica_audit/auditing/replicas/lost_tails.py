@@ -63,8 +63,8 @@ def _rules_out_cut(facts: ReplicaFacts) -> bool:
 
 
 def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """True if a truncation explains a checkpoint past the log end: files do not rule it out, no entry of the epoch file starts past
-    the log end (a truncation removes these), and another leader's epoch starts or may start there, or remote storage continues."""
+    """True if a truncation explains a checkpoint past the log end: files do not rule it out, no entry of the epoch file starts past the
+    log end (a truncation removes these), and another leader's epoch starts or may start there, or remote storage continues."""
     # A cut inside a batch removes all of it, but the log then starts and ends at the cut.
     end = max(facts.log_end_offset, facts.log_start_offset)
     if _rules_out_cut(facts):
@@ -93,13 +93,13 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
 def cut_since_marks(
     reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts
 ) -> Literal["harmless", "unclean"] | None:
-    """Kind of truncation that explains a recovery point or high watermark past the log end, although the files were copied in
-    order; None if none can. It came between their copies, or a kill interrupted it.
+    """Kind of truncation that explains a recovery point or high watermark past the log end, although the files were copied
+    in order; None if none can. It came between their copies, or a kill interrupted it.
 
     A smaller recovery point is written after the cut (`LogManager.truncateTo`), and at a clean stop. A log is cut where
-    another leader's epoch begins, or without epochs at the high watermark, and may have fetched since. Clean elections do not
-    cut below the high watermark, so that flushed records above need not be committed: harmless. An unclean one may, as may
-    one whose winner had been down and may have lost the end of its log.
+    another leader's epoch begins, or without epochs at the high watermark, and may have fetched since. Clean elections do
+    not cut below the high watermark, so that flushed records above need not be committed: harmless. An unclean one may, as
+    may one whose winner had been down and may have lost the end of its log.
     """
     is_stopped = facts.is_at_rest and facts.directory.clean_shutdown
     if is_stopped or facts.found_end_offset > facts.log_end_offset:
@@ -165,8 +165,8 @@ def _followed(reference: Reference, broker_id: int) -> set[int]:
 
 
 def _goes_below(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, leader_epoch: int) -> bool:
-    """True if the leader of `leader_epoch` wrote, in an epoch later than a log's last, below the end of that log, and nobody
-    else has led since: as leader it would have cut the log there."""
+    """True if the leader of `leader_epoch` wrote, in an epoch later than a log's last, below the end of that log, and
+    nobody else has led since: as leader it would have cut the log there."""
     led_by = {state.leader_epoch: state.leader_id for state in reference.history if state.leader_id is not None}
     leader = led_by[leader_epoch]
     return any(
@@ -217,8 +217,8 @@ def why_older(facts: ReplicaFacts, offset: int, leader_epoch: int | None = None)
 
 
 def why_apart(facts: ReplicaFacts) -> str | None:
-    """Clause on an epoch file that has no entries although the batches need some, if it may be of another moment; else None.
-    A log has such a file before its first batch, and while it starts over."""
+    """Clause on an epoch file that has no entries although the batches need some, if it may be of another moment; else
+    None. A log has such a file before its first batch, and while it starts over."""
     is_apart = facts.in_any_order and facts.directory.is_epoch_file_empty and bool(facts.needed_lineage)
     said = f"the epoch file of broker {facts.broker_id} is empty: it and the log are of different moments, or it is damaged"
     return said if is_apart else None

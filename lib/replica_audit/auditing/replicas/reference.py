@@ -80,8 +80,8 @@ class Reference:
         return next((one for one in later if not one.clean or one.came_back), None)
 
     def complete(self, lineage: Lineage) -> Lineage:
-        """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or where
-        it starts in `past_end`.
+        """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or
+        where it starts in `past_end`.
 
         A leader writes that entry at its election (`makeLeader`, 2.0.1, B.5).
         """
@@ -97,8 +97,8 @@ class Reference:
 
     @property
     def past_end(self) -> Lineage:
-        """Epochs of the reference's history from its log end on: `log_epoch`, and earlier ones that start there in its epoch
-        file if the log had reached that offset (`ReplicaFacts.reached_offset`)."""
+        """Epochs of the reference's history from its log end on: `log_epoch`, and earlier ones that start there in its
+        epoch file if the log had reached that offset (`ReplicaFacts.reached_offset`)."""
         facts, epoch = self.facts, self.log_epoch
         if epoch is None:
             return Lineage()
@@ -224,8 +224,8 @@ def _age(
 
 
 def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
-    """Epoch of the reference's last leadership if there is no leader; if the source gives only the present state, the latest
-    possible one."""
+    """Epoch of the reference's last leadership if there is no leader; if the source gives only the present state, the
+    latest possible one."""
     if leadership is None or leadership.leader_id is not None:
         return None
     if leadership.history and (last is None or last.leader_id != facts.broker_id):
@@ -245,9 +245,8 @@ def last_possible_term(leadership: Leadership) -> int | None:
 def _predates(
     facts: ReplicaFacts, led_in: int | None, leadership: Leadership, replicas: Sequence[ReplicaFacts]
 ) -> bool:
-    """True if a replica led, by a source that has epochs, in an epoch that its own file lacks, although a leader writes it at
-    once. An empty file may be damaged: the log must then be empty too, predate an epoch that began below its end, or end
-    below the start of another log."""
+    """True if a replica led, by a source that has epochs, in an epoch that its own file lacks, although a leader writes it at once. An empty
+    file may be damaged: the log must then be empty too, predate an epoch that began below its end, or end below the start of another log."""
     if leadership.source not in ("metadata_log", "user") or led_in is None:
         return False
     if _lacks_epoch(facts, led_in):
@@ -271,8 +270,8 @@ def led_with_another_log(facts: ReplicaFacts, leadership: Leadership | None, com
     """True if its broker last led with another log, since its disk was replaced or restored from a backup: nobody has led
     since, and its files lack that epoch.
 
-    A broker that announced its stop had heard of its election. Another may not have heard, or may have dropped the epoch when
-    it restarted; but its log is not empty if records below `committed_end` were committed.
+    A broker that announced its stop had heard of its election. Another may not have heard, or may have dropped the epoch
+    when it restarted; but its log is not empty if records below `committed_end` were committed.
     """
     if leadership is None or leadership.leader_id is not None or leadership.is_deleted:
         return False
@@ -307,15 +306,15 @@ def _led_before_it_went(
 
 
 def _epoch_alone(facts: ReplicaFacts, leadership: Leadership) -> int | None:
-    """Epoch in which a replica last led, by a source that gives only the present state: nobody leads and it alone is in sync,
-    since the last leader to go stays in the ISR. Otherwise None."""
+    """Epoch in which a replica last led, by a source that gives only the present state: nobody leads and it alone is in
+    sync, since the last leader to go stays in the ISR. Otherwise None."""
     is_alone = leadership.leader_id is None and leadership.isr is not None and {*leadership.isr} == {facts.broker_id}
     return _epoch_before(leadership) if is_alone else None
 
 
 def _epoch_before(leadership: Leadership) -> int | None:
-    """Epoch before that of a leadership without a leader. It may be too high: the controller raises the epoch when the leader
-    goes, and again if a reassignment removes replicas meanwhile (`PartitionChangeBuilder`)."""
+    """Epoch before that of a leadership without a leader. It may be too high: the controller raises the epoch when the
+    leader goes, and again if a reassignment removes replicas meanwhile (`PartitionChangeBuilder`)."""
     return None if leadership.leader_epoch is None else leadership.leader_epoch - 1
 
 
@@ -328,8 +327,8 @@ def _of_later_epochs(
     """Replicas with a later epoch than the given leadership, if that is older than the logs; else ().
 
     It is older if its leader, or a replica it has in sync, has records of an epoch above the given one, or without one (a listing)
-    above all that this leader has: a leader writes its epoch to its file at once. Likewise if a replica it has in sync began such
-    an epoch below that leader's log end, still without records. A leader whose bytes the evidence lacks may have any epoch.
+    above all that this leader has: a leader writes its epoch to its file at once. Likewise if a replica it has in sync began such an
+    epoch below that leader's log end, still without records. A leader whose bytes the evidence lacks may have any epoch.
     """
     said = leadership.leader_epoch
     if not led or (said is None and NOT_CAPTURED in led[0].unproven):
@@ -352,8 +351,7 @@ def _epoch_past_end(facts: ReplicaFacts) -> int:
 
 
 def _written_epoch(facts: ReplicaFacts) -> int:
-    """Latest epoch of the replica's records that is also in its epoch file, so that one changed header deposes no leader; -1
-    without one."""
+    """Latest epoch of the replica's records that is also in its epoch file, so that one changed header deposes no leader; -1 without one."""
     last = facts.last_leader_epoch
     entries = facts.file_lineage
     return last if last is not None and entries is not None and entries.latest_epoch == last else -1

@@ -122,9 +122,9 @@ def is_left_by_stop(
 ) -> bool:
     """True if the files of a replica are as a clean stop leaves them (C.2, "What a clean stop leaves"); `segments` in order.
 
-    The flag is there; the recovery point is the log end; the high watermark is not past it; and the epoch file has the log's epochs, none
-    that begins past the log end, and none later than the last batch's that begins below that batch's end. Missing or damaged files and
-    damaged batches do not contradict a stop; batches with a changed epoch are in `rot`, or precede batches of a lower epoch.
+    The flag is there; the recovery point is the log end; the high watermark is not past it; and the epoch file has the log's epochs,
+    none that begins past the log end, and none later than the last batch's that begins below that batch's end. Missing or damaged files
+    and damaged batches do not contradict a stop; batches with a changed epoch are in `rot`, or precede batches of a lower epoch.
     """
     if directory.clean_shutdown is not True or contradict_stop(directory):
         return False
@@ -202,8 +202,8 @@ class Cleaning(NamedTuple):
     shared: tuple[OffsetRange, ...] = ()
     """Ranges, in order, where an offset that this replica lacks is also missing on another."""
     between_copies: bool = False
-    """True if it may have worked between the copies of the segments, which are then of different moments: a merged segment
-    may lie beside one that it replaced, and records may have been removed because of later ones past the end of the copy."""
+    """True if it may have worked between the copies of the segments, which are then of different moments: a merged segment may
+    lie beside one that it replaced, and records may have been removed because of later ones past the end of the copy."""
 
     def explains(self, start: int, end: int, own: int, furthest: int) -> bool:
         """True if a cleaner removed what the replica lacks at [start, end): its own, which reached `own`, or that of the
@@ -482,8 +482,8 @@ class ReplicaFacts:
         """Offset that the log had reached when its epoch file was written: the log end, or the start of an epoch of the file past it.
 
         An epoch starts at the log end, and the first entry moves only to the log start, so the log had everything below. If its broker
-        was down, it lost that; if its broker ran, it was truncated just before, or copied earlier (C.2). A file that contradicts the last
-        batch, has an earlier epoch past the end, or one that the metadata log lacks, proves nothing.
+        was down, it lost that; if its broker ran, it was truncated just before, or copied earlier (C.2). A file that contradicts the
+        last batch, has an earlier epoch past the end, or one that the metadata log lacks, proves nothing.
         """
         epoch, start = (self.file_entries or ((-1, -1),))[-1]
         own = self.last_leader_epoch
@@ -563,8 +563,8 @@ class ReplicaFacts:
 
     @cached_property
     def log_epoch(self) -> int:
-        """Latest epoch that the log knows: that of the last file entry if it starts at the log end or its records are only in
-        remote storage, else of the last batch; -1 for none.
+        """Latest epoch that the log knows: that of the last file entry if it starts at the log end or its records are only
+        in remote storage, else of the last batch; -1 for none.
 
         The file counts as found, before the loader drops such an entry, and only if it increases throughout, so that `9 33`
         or `6 999999` in a damaged file does not count.
@@ -628,8 +628,8 @@ def _reach_of(segment: SegmentSummary) -> int:
 
 
 def _with_open_ends(segments: Sequence[SegmentSummary]) -> Iterator[SegmentSummary]:
-    """Copies of segments whose last batch may be damaged, ended before it since the evidence lacks its bytes. In a compacted
-    log the following segments confirm its offsets."""
+    """Copies of segments whose last batch may be damaged, ended before it since the evidence lacks its bytes. In a
+    compacted log the following segments confirm its offsets."""
     for segment, following in zip_longest(segments, segments[1:]):
         position = segment.unchecked_end
         base = segment.last_base_offset
