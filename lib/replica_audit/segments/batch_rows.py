@@ -14,7 +14,7 @@ from replica_audit.segments.record_batch import BATCH_DTYPE
 
 _NO_ROWS = np.empty(0, BATCH_DTYPE)
 
-#: Batches converted at a time; few at first, for searches that end early.
+#: Batches converted at a time; few at first, because searches often end early.
 _FIRST, _MOST = 16, 4096
 
 
@@ -31,7 +31,7 @@ class Batches(Sequence[Batch]):
 
     @classmethod
     def in_order(cls, rows: NDArray[np.void]) -> Batches:
-        """`rows` sorted by base offset; the sort is stable."""
+        """`rows` sorted by base offset (stable)."""
         bases = rows["base_offset"]
         return cls(rows if (bases[1:] >= bases[:-1]).all() else rows[bases.argsort(kind="stable")])
 
@@ -107,7 +107,7 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def has_markers(self) -> bool:
-        """True if one of them holds a marker."""
+        """True if any control batch holds a transaction marker."""
         return bool(self.control.any())
 
     @cached_property
@@ -117,7 +117,7 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def unchecked(self) -> Batches:
-        """Batches whose checksum was never computed."""
+        """Batches whose checksums were never computed."""
         return self.where(self.rows["crc_unchecked"])
 
     @cached_property
@@ -131,14 +131,14 @@ class Batches(Sequence[Batch]):
         return self.dense & (self.epochs >= 0) & (self.rows["record_count"] > 0)
 
     def timestamps(self) -> NDArray[np.int64]:
-        """All times in their headers, in ms (`Batch.timestamps`)."""
+        """All times in the batch headers, in ms (`Batch.timestamps`)."""
         horizon = (self.rows["attributes"] & DELETE_HORIZON != 0) & (self.rows["magic"] >= 2)
         times = np.concatenate((self.rows["base_timestamp"][~horizon], self.rows["max_timestamp"]))
         return times[times >= 0]
 
     @cached_property
     def sums(self) -> tuple[int, int, int | None, int | None]:
-        """Records, bytes, and the first and the last of `timestamps`; None where they show no time."""
+        """Records, bytes, and the least and greatest of `timestamps`; None where there are no times."""
         if not len(self.rows):
             return 0, 0, None, None
         records = int(np.maximum(self.rows["record_count"], 0).sum(dtype=np.int64))
@@ -156,7 +156,7 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def _above(self) -> dict[int, Batches]:
-        """By offset: the same few cuts are asked for again and again."""
+        """Cached by offset: callers repeat the same few."""
         return {}
 
     def columns(self, *names: str) -> list[NDArray[np.int64]]:
@@ -164,8 +164,8 @@ class Batches(Sequence[Batch]):
         return [self.starts, *(self.rows[name] for name in names)]
 
     def records_between(self, start: int, end: int) -> int:
-        """Number of records at offsets [start, end): a dense batch is cut at the bounds, any other counts at most the offsets
-        inside; control records do not count."""
+        """Number of records at offsets [start, end): exact for dense batches, at most the offsets inside for others;
+        control records do not count."""
         if not len(self):
             return 0
         inside = np.maximum(np.minimum(self.ends, end) - np.maximum(self.starts, start), 0)
@@ -189,7 +189,7 @@ class Batches(Sequence[Batch]):
     def overlaps(
         self, starts: int | NDArray[np.int64], ends: int | NDArray[np.int64]
     ) -> tuple[int | NDArray[np.intp], int | NDArray[np.intp]]:
-        """For each range [start, end) the indexes [low, high) outside which no batch overlaps it."""
+        """For each range [start, end) the indexes [low, high) of all batches that may overlap it."""
         return self.reach.searchsorted(starts, side="right"), self.starts.searchsorted(ends, side="left")
 
     def overlapping(self, start: int, end: int) -> list[Batch]:
@@ -210,14 +210,14 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def epochs_of_data(self) -> dict[int, bool]:
-        """By leader epoch (-1: none) of data batches, True if all of these are plain."""
+        """For each leader epoch (-1: none) of data batches, True if all of them are plain."""
         epochs = self.epochs[self.data]
-        # The first, and each that differs from the one before. `np.unique` would import numpy.ma, which takes longer.
+        # The first row, and each that differs from the one before. `np.unique` would import numpy.ma, which takes longer.
         found = {*epochs[:1].tolist(), *epochs[1:][epochs[1:] != epochs[:-1]].tolist()}
         return {epoch: bool(self.is_plain[self.data & (self.epochs == epoch)].all()) for epoch in sorted(found)}
 
     def data_stretches(self, epochs: Set[int]) -> Iterator[tuple[int, int]]:
-        """Indexes (first, last) of data batches; consecutive ones of one of the `epochs` are one run."""
+        """Indexes (first, last) of data batches, with consecutive ones of any of the `epochs` as one run."""
         if epochs >= self.epochs_of_data.keys():
             return self.stretches(self.data, self.epochs)
         alone = np.where(np.isin(self.epochs, list(epochs)), -1, np.arange(len(self)))
@@ -232,7 +232,7 @@ Columns = Sequence["NDArray[np.int64]"]
 
 
 def find_rows(columns: Columns, others: Columns) -> NDArray[np.int64]:
-    """For each row of `columns` the index of the last row of `others` with the same values, -1 without one.
+    """For each row of `columns` the index of the last row of `others` with the same values; -1 without one.
 
     The base offsets of `others` must not decrease.
     """

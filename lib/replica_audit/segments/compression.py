@@ -25,7 +25,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ZSTD_MAGIC, _ZSTD_SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
 _RAW, _RLE, _, _RESERVED = range(4)
 _GREATEST_ZSTD_BLOCK = 128 << 10
-#: Many times as many as a producer makes for the largest message.
+#: Far more than a producer makes for the largest message.
 _GREATEST_BLOCKS, _GREATEST_MEMBERS = 1 << 16, 1000
 
 
@@ -71,7 +71,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
             raise CodecError("gzip data ends within a member")
         parts.append(part)
         data = member.unused_data
-        # Java's GZIPInputStream takes what follows a member as another one only if it begins like one.
+        # Java's GZIPInputStream reads on after a member only if the next bytes begin like another one.
         if not data.startswith(b"\x1f\x8b"):
             return b"".join(parts)
     raise ExpansionError(f"has more than {_GREATEST_MEMBERS} gzip members")
@@ -102,7 +102,7 @@ def _unsnap_block(block: bytes, limit: int) -> bytes:
 
 
 def _unlz4(data: bytes, limit: int) -> bytes:
-    """Expand an LZ4 frame. Not left to a library, which would reject the header checksum of magic 0 and cannot be bounded."""
+    """Expand an LZ4 frame. A library would reject the header checksum of magic 0, and cannot be bounded."""
     if not data.startswith(_LZ4_MAGIC):
         raise CodecError("no LZ4 frame")
     flags, descriptor = data[4], data[5]

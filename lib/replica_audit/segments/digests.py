@@ -29,7 +29,7 @@ class ContentDigest:
         self._hash = hashlib.sha256()
 
     def add(self, item: NDArray[np.void] | Damage) -> None:
-        """Add the next array of `BATCH_DTYPE`, or the next damage; the split of batches into arrays makes no difference."""
+        """Add the next array of `BATCH_DTYPE`, or the next damage; how batches are split into arrays does not matter."""
         if isinstance(item, Damage):
             self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         else:
@@ -74,8 +74,8 @@ def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def least_timestamps(batches: NDArray[np.void]) -> NDArray[np.int64]:
-    """The earliest time in each batch's header, in ms; the greatest int64 without one. A base timestamp does not count if it is
-    a delete horizon (KIP-534) or below 0."""
+    """Earliest time in each batch's header, in ms; the greatest int64 without one. A base timestamp does not count if it is
+    negative or a delete horizon (KIP-534)."""
     horizon = (batches["magic"] >= 2) & (batches["attributes"] & DELETE_HORIZON != 0)
     base = np.where((batches["base_timestamp"] < 0) | horizon, _GREATEST, batches["base_timestamp"])
     return np.minimum(base, np.where(batches["max_timestamp"] < 0, _GREATEST, batches["max_timestamp"]))
@@ -89,9 +89,8 @@ def count_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def digest_chunks(batches: NDArray[np.void], starts: Sequence[int]) -> list[list[ChunkDigest]]:
-    """Digests of the chunks that an array of `BATCH_DTYPE` touches, in ascending order of chunk: apart for each group of batches,
-    which begin at `starts` and have one batch at least.
-    """
+    """Digests of the chunks that an array of `BATCH_DTYPE` touches, in ascending order of chunk, for each group of batches:
+    groups begin at `starts` and are not empty."""
     chunk = batches["base_offset"] // CHUNK_OFFSETS
     group = np.repeat(np.arange(len(starts)), np.diff([*starts, len(batches)]))
     turns = (chunk[1:] < chunk[:-1]) & (group[1:] == group[:-1])
@@ -136,7 +135,7 @@ def rows_of_chunks(batches: NDArray[np.void], chunks: Collection[int]) -> NDArra
 
 
 def merge_chunks(parts: Iterable[Iterable[ChunkDigest]]) -> dict[int, ChunkDigest]:
-    """The digests of several segments, or of several arrays of one, added chunk by chunk, in ascending order."""
+    """Digests of several segments, or of several arrays of one, added chunk by chunk, in ascending order."""
     merged: dict[int, ChunkDigest] = {}
     for part in parts:
         for digest in part:

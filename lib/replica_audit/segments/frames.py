@@ -40,18 +40,18 @@ GREATEST_BYTES = 1 << 20
 _GREATEST_CONTROL = (4 << 20) + 4096 + _CONTROL.size
 _HINT = "collect this broker again"
 
-#: Reads one part of a file of the evidence. Raises OSError if it is not what was written.
+#: Reads one part of a file of the evidence. Raises OSError if its content has changed.
 ReadPart = Callable[[], bytes]
-#: Reads some bytes of a file from the first position on, up to the second; empty if there are none.
+#: Reads some bytes of a file between two positions; empty if there are none.
 _ReadBytes = Callable[[int, int], bytes]
 
 
 class NotCapturedError(OSError):
-    """Bytes of a file that are not part of the evidence, whatever the file has there."""
+    """Bytes of a file that the evidence does not include."""
 
 
 class Frame(NamedTuple):
-    """A frame for the bytes [position, end) of the file, and the place of its payload."""
+    """A frame for the bytes [position, end) of the file, with the place of its payload."""
 
     kind: bytes
     """V: headers with right checksums, H: headers whose checksums were never computed, X: control batches among them, R: bytes,
@@ -85,7 +85,7 @@ class FrameFile:
         return self._inflated[1]
 
     def read(self, frame: Frame, at: int, end: int) -> bytes:
-        """The bytes from `at` up to `end`, or to the end of the frame, which is one of bytes or zeros."""
+        """Bytes from `at` up to `end`, or to the end of the frame, which must be of bytes or zeros."""
         end = min(end, frame.end)
         if frame.kind == b"Z":
             return bytes(end - at)
@@ -280,7 +280,7 @@ class FrameStream(PositionedReads):
 
     @cached_property
     def _verdicts(self) -> dict[int, bool]:
-        """By position, for each batch in H whose bytes are there: True if its checksum is right."""
+        """For each batch in H whose bytes are available, by position: True if its checksum is right."""
         found = {}
         for frame in self._frames:
             if frame.kind != b"H":
@@ -308,7 +308,7 @@ class FrameStream(PositionedReads):
         return sorted(self._verdicts)
 
     def _of_batch(self, frame: Frame, at: int, end: int) -> bytes:
-        """Some bytes from `at` on, up to `end`, of the batch around it; empty, or those of its header, if the batch is missing."""
+        """Some bytes of a batch from `at` on, up to `end`; only the header's, or none, if the rest is missing."""
         start, header = self._batch_at(frame, at)
         if self._source is None or self._source[0] != start:
             self._source = start, self._whole_batch(frame, start, header)
@@ -321,13 +321,13 @@ class FrameStream(PositionedReads):
         """Reader of all bytes of a batch that match its header; None if there is none."""
         for read in self._sources(frame, start, header):
             crc = _crc_of(read, start, header)
-            # In H a wrong checksum is a result; in V it shows that these are other bytes.
+            # In H a wrong checksum is a finding; in V it shows that these are other bytes.
             if crc is not None and (frame.kind == b"H" or crc == header["crc"]):
                 return read
         return None
 
     def _sources(self, frame: Frame, start: int, header: np.void) -> Iterator[_ReadBytes]:
-        """Possible readers of a batch's bytes: control batches, what was brought of the unchanged file, and everything brought."""
+        """Possible readers of a batch's bytes, in order: control batches, what was brought of the unchanged file, everything brought."""
         control = self._control_batches(frame).get(start, b"")
         if len(control) == _end_of(start, header) - start:
             yield lambda at, end: control[at - start : end - start]
@@ -368,18 +368,18 @@ def _crc_of(read: _ReadBytes, start: int, header: np.void) -> int | None:
 
 
 def _all_of(read: _ReadBytes, at: int, end: int) -> Iterator[bytes]:
-    """The bytes [at, end) piece by piece, as far as they go."""
+    """The bytes [at, end) piece by piece, until one is missing."""
     while at < end and (piece := read(at, end)):
         yield piece
         at += len(piece)
 
 
 class _Pieces:
-    """Bytes of a file that were brought later."""
+    """Bytes of a file brought later."""
 
     def __init__(self, brought: Sequence[FrameFile]) -> None:
         found = ((frame, file) for file in brought for frame in file.frames if frame.kind in _BYTES)
-        #: Without pieces inside others: starts and ends increase.
+        #: Sorted, without pieces inside others, so that starts and ends both increase.
         self._pieces: list[tuple[Frame, FrameFile]] = []
         #: [start, end) of contiguous bytes.
         self._ranges: list[list[int]] = []

@@ -1,7 +1,7 @@
-"""Conversion of batch headers to Arrow columns and back. A value absent from a header is -1 in arrays and null in columns; so
-is the verdict on a checksum that was never computed, which arrays mark by `crc_unchecked`.
+"""Conversion of batch headers to Arrow columns and back; nothing else converts between the two.
 
-Nothing else converts between the two.
+A value absent from a header is -1 in arrays and null in columns. So is `crc_valid` if the checksum was never computed,
+which arrays mark by `crc_unchecked`.
 """
 
 from __future__ import annotations

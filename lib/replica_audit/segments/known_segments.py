@@ -1,7 +1,7 @@
 """Comparison of a segment file with the segment that an earlier ingest found under its path: the same, grown, or another.
 
-Compared are the properties that copying keeps: size, time of the last change (or ETag), and the first and the last batch
-header. A change inside a file that keeps all of these is seen only by a scan of the whole file.
+The properties that copying keeps are compared: size, time of the last change (or ETag), first and last batch header. Only a
+scan of the whole file would see a change that keeps all of these.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class KnownSegment(NamedTuple):
     """A segment of an earlier ingest, and the places of its summary and batches in the tables' files."""
 
     location: str | None
-    """Location of the snapshot that it was found in."""
+    """Location of the snapshot in which it was found."""
     size_bytes: int
     batch_count: int
     last_change: str
@@ -39,9 +39,9 @@ class KnownSegment(NamedTuple):
     headers: str
     """Value of `hash_headers`."""
     last_position: int | None
-    """Position of its last batch, if any."""
+    """Position of its last batch; None without one."""
     summary_file: str
-    """A file of the table `segments`, and the row in it with the summary."""
+    """File of the table `segments` with the row of the summary."""
     summary_row: int
     batch_file: str | None
     batch_row: int | None
@@ -62,7 +62,7 @@ def is_unchanged(before: str, now: str | None, same_place: bool) -> bool:
 
 
 def hash_headers(stream: BinaryIO, last_position: int | None) -> str:
-    """32 hex digits of the SHA-256 of the first 61 bytes of a file and, if there is a batch, of 61 at its last one.
+    """SHA-256 (32 hex digits) of the first 61 bytes of a file and, if there is a batch, of the first 61 of its last one.
 
     The header of magic 2 has the CRC of the whole batch. Only a hash is kept, since older entries have their key and value there.
     """
@@ -92,7 +92,7 @@ def relate(
     can_grow = not same_size or summary.tail_kind == "zero_filled"
     if not is_same and not (can_grow and sound_end(summary) is not None):
         return Relation.OTHER
-    # An old entry shorter than a header is followed by other bytes in a file that has grown, which then counts as another.
+    # An old entry shorter than a header is followed by other bytes once the file grows, which then counts as another.
     if hash_headers(stream, known.last_position) != known.headers:
         return Relation.OTHER
     return Relation.SAME if is_same else Relation.GROWN
@@ -101,7 +101,7 @@ def relate(
 def sound_end(summary: SegmentSummary) -> int | None:
     """Position from which a grown file is scanned: the end of its batches if everything up to there is sound, else None.
 
-    Damage is judged by what follows it, so both have to be read again.
+    Damage is judged by what follows it, so a file with damage is read again.
     """
     damage = summary.damage
     if summary.irregularity_counts.get("crc") or len(damage) > 1 or not summary.batch_count:
@@ -112,7 +112,7 @@ def sound_end(summary: SegmentSummary) -> int | None:
 
 
 def in_order(batches: Iterable[NDArray[np.void]], damage: Iterable[Damage]) -> Iterator[NDArray[np.void] | Damage]:
-    """Arrays of `BATCH_DTYPE` and the damage between them, in order of position, as from a scan."""
+    """Arrays of `BATCH_DTYPE` and the damage between them by position, as from a scan."""
     waiting = list(damage)
     for rows in batches:
         while waiting and len(rows) and waiting[0].position <= rows["position"][-1]:

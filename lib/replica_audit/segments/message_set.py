@@ -108,9 +108,9 @@ def decode_entries(
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Entries of magic 0 and 1 at `starts` of `data`, which lies at `file_position` of its file and contains each entry completely.
 
-    Returns rows of `BATCH_DTYPE` with the CRC-32's verdict, and a mask of the entries with an impossible frame (offset below 0,
-    smaller than their version's overhead). `last_offset` is the entry's own. A wrapper that cannot be opened (`record_count`
-    -1) is taken to begin at `expected`, the end of what comes before, so that it makes no false gap.
+    Returns rows of `BATCH_DTYPE` with the CRC-32's verdict, and a mask of the entries with an impossible frame (offset below 0, smaller
+    than their version's overhead). `last_offset` is the entry's own. A wrapper that cannot be opened (`record_count` -1) is assumed to
+    begin at `expected`, the end of the preceding entry, so that it makes no false gap.
     """
     entries = np.zeros(len(starts), BATCH_DTYPE)
     broken = np.zeros(len(starts), bool)
@@ -158,7 +158,7 @@ def _read_as_new(
 ) -> None:
     """Use the fields of magic 2 for entries that are such batches except for their magic byte, which no CRC covers.
 
-    They stay entries with a wrong CRC, as Kafka sees them, and keep the magic found, but have their own offsets.
+    They remain entries with a wrong CRC, as for Kafka, and keep the magic found, but get the offsets of their headers.
     """
     suspects = np.flatnonzero(~entries["crc_valid"] & (entries["size"] >= HEADER_BYTES))
     if len(suspects):

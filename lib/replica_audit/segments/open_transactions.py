@@ -1,4 +1,4 @@
-"""Transactions that a segment leaves open and producers that it has markers of, from batch headers alone.
+"""Transactions that a segment leaves open and producers whose markers it has, from batch headers alone.
 
 Kafka: `ProducerStateManager`, `ProducerStateEntry.currentTxnFirstOffset`.
 """
@@ -48,8 +48,8 @@ class TransactionFinder:
         return tuple(self._open[producer] for producer in sorted(self._open))
 
     def ended_producers(self) -> tuple[tuple[int, int], ...]:
-        """(producer id, greatest epoch of its markers in the file): its transactions up to that epoch that earlier files left
-        open have ended."""
+        """(producer id, greatest epoch of its markers in the file). A marker ends transactions up to that epoch that
+        earlier files left open."""
         return tuple(sorted(self._ended.items()))
 
 
@@ -66,11 +66,11 @@ def open_at_end(segments: Iterable[SegmentSummary]) -> dict[int, OpenTransaction
 
 
 def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
-    """The batch with which a transaction continues in `batches`, in order of offset: more of its data, or its marker.
+    """Next batch of a transaction in `batches`, in order of offset: more data, or its marker. None if the producer has no batch
+    there, or its next transaction comes first.
 
-    A marker has the epoch of the data or a later one: the coordinator raises it on a timeout, and with KIP-890 at every end. In another
-    log what lost its marker, and goes on here in later epochs, ends in an earlier one.
-    None if the producer has no batch there, or its next transaction comes first.
+    A marker has the epoch of the data or a later one: the coordinator raises it on a timeout, and with KIP-890 at every end. A
+    transaction whose marker was lost, and whose producer goes on in later epochs, ends in an earlier epoch in another log.
     """
     for batch in batches:
         is_part = batch.magic >= 2 and batch.attributes & TRANSACTIONAL and batch.crc_valid

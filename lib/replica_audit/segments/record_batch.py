@@ -30,12 +30,12 @@ PREFIX_BYTES = 12
 _POSITIONS = {disk.name or name: disk.position for disk, name in _ON_DISK}
 _LENGTH_AT = _POSITIONS["length"]
 MAGIC_AT = _POSITIONS["magic"]
-#: The CRC of magic 2 covers everything from here to the end of the batch.
+#: The CRC of magic 2 covers everything from here on.
 CRC_FROM = _POSITIONS["attributes"]
 #: Smallest entry of any version: prefix and a magic-0 message without key and value.
 LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
 
-#: An offset index keeps offsets relative to the segment's base in an int32, so no segment spans more.
+#: An offset index has offsets relative to the segment's base as int32, so no segment spans more.
 GREATEST_SPAN = 2**31 - 1
 
 #: The greatest sequence number of a producer, 2^31-1, is followed by 0.
@@ -52,7 +52,7 @@ def follow_lengths(data: bytes, start: int, limit: int) -> tuple[NDArray[np.int6
     """
     unpack = struct.Struct(">i").unpack_from
     least = LEAST_ENTRY_BYTES - PREFIX_BYTES
-    # Positions of length fields, not of entries, which saves an addition for each. Past the end of `data` there is none.
+    # Positions of length fields rather than entries: saves an addition for each. Past the end of `data` there is none.
     fields: list[int] = []
     append = fields.append
     field = start + _LENGTH_AT
@@ -72,7 +72,7 @@ def gather_headers(data: bytes, starts: NDArray[np.int64]) -> NDArray[np.void]:
     """The 61 bytes at each of `starts` as an array of `HEADER_DTYPE`; each must lie within `data`."""
     if not len(starts):
         return np.empty(0, HEADER_DTYPE)
-    # A view with a header at every byte of `data`, of which those at `starts` are copied.
+    # A view with a header at every byte of `data`; only those at `starts` are copied.
     headers = np.ndarray((len(data) - HEADER_BYTES + 1,), HEADER_DTYPE, data, strides=(1,))
     return headers[starts]
 
@@ -82,7 +82,7 @@ def decode_headers(
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Headers of magic 2 as `BATCH_DTYPE`, `crc_valid` still False, and a mask of those with an impossible frame.
 
-    Such a frame has an offset below 0 or past int64 (`last_offset` wraps there), or a last offset below the base.
+    An impossible frame has an offset below 0 or past int64 (`last_offset` wraps there), or a last offset below the base.
     """
     batches = np.zeros(len(headers), BATCH_DTYPE)
     for name in _COPIED:
@@ -96,8 +96,8 @@ def decode_headers(
 def decode_batches(
     data: bytes, starts: NDArray[np.int64], file_position: int | NDArray[np.int64]
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-    """Batches of magic 2 at `starts` of `data`, which contains each batch completely and lies at `file_position` of its file; an array
-    has the position in the file of each batch.
+    """Batches of magic 2 at `starts` of `data`, which contains each of them completely. `file_position` is that of `data`
+    in its file, or an array with one for each batch.
 
     Returns the `BATCH_DTYPE` array with `crc_valid` set, and the mask of `decode_headers`.
     """

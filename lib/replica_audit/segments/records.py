@@ -1,9 +1,8 @@
-"""Records of one batch: decoded to digests for comparing replicas, decoded completely if payloads are asked for, and encoded.
+"""Records of one batch: decoded to digests for comparing replicas, decoded completely if payloads are wanted, and encoded.
 
-A compressed batch is expanded within a bound. A compared record keeps its fields other than content, and keyed hashes of the
-key and of the content; the hash key lives as long as one comparison, so that hashes show equality and nothing else. Kafka:
-`DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`, `DefaultRecordBatch.writeHeader`, `ByteUtils`,
-`AbstractLegacyRecordBatch.DeepRecordsIterator`.
+A compressed batch is expanded within a bound. A compared record keeps its fields other than content, and keyed hashes of the key and of
+the content; the hash key lives as long as one comparison, so that hashes show nothing but equality. Kafka: `DefaultRecord.readFrom`,
+`DefaultRecordBatch.RecordIterator`, `DefaultRecordBatch.writeHeader`, `ByteUtils`, `AbstractLegacyRecordBatch.DeepRecordsIterator`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _INT_BITS, _LONG_BITS = 32, 64
 
 
 class RecordError(ValueError):
-    """A batch whose records cannot be decoded, though its checksum may be right; the text says why, without content."""
+    """A batch whose records cannot be decoded, though its checksum may be right; the message gives the reason without content."""
 
 
 class UnexpandedError(RecordError):
@@ -59,7 +58,7 @@ def read_records(data: bytes, count: int) -> Iterator[RecordFields]:
             end = position + (size >> 1)
             if size & 1 or end > last:
                 raise RecordError(f"record {number} has a length that does not fit into its batch")
-            position += 1  # attributes, all of them unused
+            position += 1  # attributes, all unused
             if (timestamp := data[position]) < 0x80:
                 position += 1
             elif (high := data[position + 1]) < 0x80:
@@ -178,7 +177,7 @@ _ROW = struct.Struct("=" + "".join(_CODES[field[1][1:]] for field in RECORD_DTYP
 _CONTROL_KEY = struct.Struct(">hh")
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _INNER = struct.Struct(">qi")
-#: In place of a length that no part can have.
+#: Stands for a length that no part can have.
 _NULL = b"\xff" * 8
 
 
@@ -198,7 +197,7 @@ class RecordHasher:
         raise TypeError("the key of a RecordHasher does not leave its process")
 
     def digest(self, *parts: bytes | None) -> bytes:
-        """The hash of `parts` in order, with null and empty distinguished, as the bytes of a field of RECORD_DTYPE."""
+        """Hash of `parts` in order, as the bytes of a field of RECORD_DTYPE; null and empty differ."""
         digest = self._keyed()
         for part in parts:
             digest.update(_NULL if part is None else len(part).to_bytes(8, "big") + part)
@@ -289,7 +288,7 @@ def _legacy_messages(entry: bytes, magic: int, limit: int) -> Iterator[tuple[int
     if not attributes & CODEC_MASK:
         yield offset, own_ms, *_content(view, magic)
         return
-    # Checks the wrapper by all of Kafka's rules, so that the reads below fit.
+    # Checks the wrapper by all of Kafka's rules, so the reads below fit.
     first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
     inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
     shift = first - _INNER.unpack_from(inside, 0)[0]
@@ -401,7 +400,7 @@ def _whole_legacy_records(entry: bytes, magic: int, limit: int) -> Iterator[Payl
 
 
 def encode_batch(records: Sequence[Payload]) -> bytes:
-    """One batch of `records`, which are of one leader epoch, producer and transaction, by ascending offsets; at least one.
+    """One batch of `records`: at least one, in ascending order of offset, of one leader epoch, producer and transaction.
 
     Offsets between them stay unused, as a cleaner leaves them. Raises ValueError if the offsets do not fit into one batch.
     """

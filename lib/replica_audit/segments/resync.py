@@ -30,11 +30,10 @@ _LEAST_SIZE = {**OVERHEAD_BYTES, 2: HEADER_BYTES}
 
 
 def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int) -> DamageKind:
-    """Kind of the bytes from `start` to the end of the file, which no sound batch follows.
+    """Kind of the bytes from `start` to the end of the file, with no sound batch after `start`.
 
-    `partial`: the available header bytes could begin the batch of offset `expected` or later, and its length passes the end of
-    the file (or, in a preallocated file, the last byte that is not zero). `zero_filled`: nothing but zeros, and more of them
-    than could begin an offset. `garbage`: anything else.
+    `partial`: the available header bytes could begin the batch of offset `expected` or later, and its length passes the end of the file (or,
+    in a preallocated file, the last nonzero byte). `zero_filled`: only zeros, and more than could begin an offset. `garbage`: anything else.
     """
     head = window.peek(start, MAGIC_AT + 1)
     written = _end_of_data(window, start)
@@ -44,11 +43,11 @@ def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int
 
 
 def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: int) -> int | None:
-    """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None if there is none.
+    """Offset of a compressed entry of magic 0 or 1 at `start` that is cut off by the end of the file; None without one.
 
-    Its messages may be visible inside it, with offsets up to its own, but are not entries of the log. Shifted bytes easily look
-    like such an entry, whose offset would hide all batches below it: so its key has to be null, as every wrapper's is
-    (`LegacyRecord.writeCompressedRecordHeader`), and its value has to fill it.
+    The messages inside it, with offsets up to its own, may look like entries of the log. Shifted bytes easily look like
+    such an entry, whose offset would hide all batches below it: so its key must be null, as every wrapper's is
+    (`LegacyRecord.writeCompressedRecordHeader`), and its value must fill it.
     """
     head = window.peek(start, HEADER_BYTES)
     if len(head) < MAGIC_AT + 2 or head[MAGIC_AT] > 1 or not head[MAGIC_AT + 1] & CODEC_MASK:
@@ -63,9 +62,9 @@ def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: i
 
 
 def describe_header(head: bytes, position: int, size_bytes: int, lowest: int, end_offset: int) -> str:
-    """One sentence on the bytes where a batch should begin; `head` is its first 61 bytes or fewer.
+    """One sentence on the bytes where a batch should begin; `head` is the first 61 of them, or fewer.
 
-    Fields are shown only for a header, whose offset is from `lowest` up to `end_offset`: other bytes may be a record's.
+    Fields are shown only if these bytes are a header with an offset from `lowest` up to `end_offset`: other bytes may be a record's.
     """
     if len(head) < MAGIC_AT + 1:
         return f"expected a batch header, found the last {len(head)} bytes of the file"
@@ -87,7 +86,7 @@ def describe_header(head: bytes, position: int, size_bytes: int, lowest: int, en
 def breaks_off(head: bytes, start: int, size_bytes: int, written: int, expected: int, end_offset: int) -> bool:
     """True if `head`, at most the first 17 bytes at `start`, could begin a batch that passes the end of the written bytes.
 
-    Its offset is from `expected` up to `end_offset`; the file has `size_bytes`, of which those from `written` on are zero.
+    The batch's offset must be from `expected` up to `end_offset`; the file has `size_bytes`, zero from `written` on.
     """
     lowest, highest = expected.to_bytes(8, "big"), (end_offset - 1).to_bytes(8, "big")
     known = head[:8]
@@ -112,7 +111,7 @@ def _end_of_data(window: SegmentWindow, start: int) -> int:
     return start
 
 
-#: Bytes searched at a time, at first and at most: 61 bytes are gathered for each candidate among them.
+#: Bytes searched at a time, at first and at most: each candidate takes a copy of 61 bytes.
 _FIRST_STEP = 4 * 1024
 _GREATEST_STEP = 256 * 1024
 #: Bytes of CRC that each searched byte earns, and the initial credit of a scan.
@@ -186,14 +185,14 @@ class Resynchroniser:
         return found[0] if found else None
 
     def affords(self, size: int) -> bool:
-        """Take `size` bytes of CRC from the budget; False, with nothing taken, if it is too small."""
+        """Take `size` bytes of CRC from the budget; False, without taking any, if too few are left."""
         if size > self._credit:
             return False
         self._credit -= size
         return True
 
     def refund(self, size: int) -> None:
-        """Return what was taken for a CRC that turned out right."""
+        """Return to the budget what a right CRC cost."""
         self._credit += size
 
     def has_right_crc(self, candidate: CandidateHeader) -> bool:

@@ -72,7 +72,7 @@ def account_for_bytes(
 ) -> Iterator[NDArray[np.void] | Damage]:
     """`items` unchanged, as long as each begins where the one before it ends and the last one ends with the file.
 
-    Raises FormatError for bytes that are left out or taken twice: nothing in a segment may be skipped silently.
+    Raises FormatError for bytes that are left out or counted twice: nothing in a segment may be skipped silently.
     """
     end = 0
     for item in items:
@@ -122,7 +122,7 @@ def decode_small(contents: Sequence[bytes]) -> SmallFiles:
     sizes = np.array([len(contents[number]) for number in numbers])
     counts = np.array([len(chains[number][0]) for number in numbers])
     origins, firsts = np.repeat(np.cumsum(sizes) - sizes, counts), np.cumsum(counts) - counts
-    # An old entry at the end may be shorter than a header.
+    # An old last entry may be shorter than a header.
     data = b"".join((*(contents[number] for number in numbers), bytes(HEADER_BYTES)))
     batches, broken = decode_batches(data, np.concatenate([chains[n][0] for n in numbers]) + origins, -origins)
     is_new = (batches["magic"] < 0) | (batches["magic"] >= 2)

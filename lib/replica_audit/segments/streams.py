@@ -12,7 +12,7 @@ from replica_audit.errors import FormatError
 
 
 class PositionedReads(io.RawIOBase, BinaryIO):
-    """A stream of `size_bytes`, read from `_position` on by the `read` of a subclass."""
+    """A stream of `size_bytes`, for subclasses that `read` from `_position` on."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class PositionedReads(io.RawIOBase, BinaryIO):
         return self._position
 
     def _end_of(self, count: int | None) -> int:
-        """Position after the next `count` bytes, fewer only at the end; None or below 0: all that are left."""
+        """Position after the next `count` bytes, limited to the end; all that are left if `count` is None or negative."""
         return self.size_bytes if count is None or count < 0 else min(self.size_bytes, self._position + count)
 
 
@@ -60,7 +60,7 @@ class SegmentWindow:
     def load(self, position: int, length: int | None = None) -> tuple[bytes, int]:
         """The window moved to `position`: `length` bytes (default the capacity), fewer only at the end of the file.
 
-        Loaded bytes are not read again, unless joining so few would cost more. Raises FormatError if the file is shorter than given.
+        Loaded bytes are not read again unless so few that joining them costs more. Raises FormatError if the file is shorter than given.
         """
         length = min(self.capacity if length is None else length, self.size_bytes - position)
         held = position - self._start

@@ -21,14 +21,14 @@ from replica_audit.segments.digests import ContentDigest, digest_chunks, kept_by
 from replica_audit.segments.open_transactions import TransactionFinder
 from replica_audit.segments.record_batch import BATCH_DTYPE, GREATEST_SPAN, SEQUENCES
 
-#: Irregularities kept of each kind; all are counted.
+#: Maximum number of irregularities kept of each kind; all are counted.
 GREATEST_KEPT = 100
 
 
 class _Producer(NamedTuple):
     least: int
     greatest: int
-    """Sequence of the last record, counted on past the greatest."""
+    """Sequence of the last record, counted on past the greatest sequence number."""
     last_offset: int
 
 
@@ -46,7 +46,7 @@ class IrregularityFinder:
         self._first_sequences: list[tuple[int, int, int]] = []
 
     def pass_damage(self) -> None:
-        """Note that bytes were lost here: the next batch then makes no gap."""
+        """Note that bytes were lost here, so that the next batch makes no gap."""
         self._after_damage = True
 
     def found(self) -> tuple[Irregularity, ...]:
@@ -65,11 +65,11 @@ class IrregularityFinder:
 
     @property
     def before(self) -> tuple[int | None, int]:
-        """Last offset of the batches until now, None before the first, and the latest epoch of any, -1 without one."""
+        """Last offset of the preceding batches (None without any), and their latest epoch (-1 without one)."""
         return self._last_offset, self._leader_epoch
 
     def pass_regular(self, last_offset: int, leader_epoch: int) -> None:
-        """Say what batches end with that `irregular_groups` has nothing of, after `watch_producers` saw them."""
+        """Note where batches end in which `irregular_groups` found nothing, after `watch_producers` saw them."""
         self._last_offset, self._leader_epoch = last_offset, leader_epoch
         self._after_damage = False
 
@@ -227,9 +227,9 @@ def _describe_producer(batch: np.void, _: int | None) -> str:
     return f"sequence {batch['base_sequence']} of {producer} was there before"
 
 
-#: Batches summed up at a time; a window of large batches has too few to be worth a call of numpy.
+#: Batches summed up at a time: a window has too few large ones to be worth a call of numpy.
 _ROWS = 4096
-#: For so few batches the calls cost more than the batches: replicas with the same ones share a summary.
+#: Up to so few batches the calls would cost more than the sums: replicas with equal ones share a summary.
 _FEW_ROWS = 256
 
 
@@ -389,9 +389,9 @@ class _Facts(NamedTuple):
 
 
 def sum_up(summarisers: Sequence[Summariser], batches: NDArray[np.void], starts: NDArray[np.int64]) -> None:
-    """Give each of `summarisers` the next batches of its file: those of an array of `BATCH_DTYPE` from its start on, one at least.
+    """Give each of `summarisers` the next batches of its file: those from its start on in an array of `BATCH_DTYPE`, at least one.
 
-    For many small files a call of numpy would else cost more than their batches.
+    Many small files share each call of numpy, which would cost more than their batches.
     """
     if not summarisers:
         return
@@ -464,14 +464,14 @@ def _facts(
 def _summary_of_few(
     rows: bytes, base_offset: int, size_bytes: int, source: SegmentSource, form: str, unproven: tuple[str, ...]
 ) -> SegmentSummary:
-    """The summary of a segment of these batches (`BATCH_DTYPE`), without its path."""
+    """Summary, without path, of a segment with these batches (`BATCH_DTYPE`)."""
     summariser = Summariser("", base_offset, size_bytes, source=source, form=form, unproven=unproven)
     summariser.add(np.frombuffer(rows, BATCH_DTYPE))
     return summariser._finish()
 
 
 def summary_to_json(summary: SegmentSummary) -> str:
-    """The summary as one JSON object with sorted keys: the same summary gives the same text."""
+    """The summary as one JSON object with sorted keys: equal summaries give equal text."""
     # `asdict` would copy every value first.
     fields = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
     objects = {name: [one._asdict() for one in fields[name]] for name in _OBJECTS}
@@ -480,7 +480,7 @@ def summary_to_json(summary: SegmentSummary) -> str:
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
-#: Fields whose items are objects in JSON, and the classes of these.
+#: Fields whose items are JSON objects, and their classes.
 _OBJECTS = {
     "epoch_starts": EpochStart,
     "irregularities": Irregularity,
@@ -491,8 +491,8 @@ _OBJECTS = {
 
 
 def summary_from_json(text: str) -> SegmentSummary:
-    """The summary that `summary_to_json` wrote, without fields that this version does not know. Raises ValueError, KeyError or TypeError
-    for anything else."""
+    """The summary that `summary_to_json` wrote, without fields unknown to this version. Raises ValueError, KeyError or
+    TypeError for anything else."""
     path = _PATH.search(text)
     if path is None:
         raise ValueError("a summary without a path")
@@ -501,9 +501,9 @@ def summary_from_json(text: str) -> SegmentSummary:
     return replace(read(without), path=json.loads(path[1]))
 
 
-#: The first key of that name is the summary's own: what comes before it by name has none.
+#: The first `path` key is the summary's own: keys that sort before it have no nested one.
 _PATH = re.compile(r'"path":("(?:[^"\\]|\\.)*")')
-#: Characters of a summary that is kept for equal segments of other replicas.
+#: Maximum number of characters of a summary kept for equal segments of other replicas.
 _SHORT = 4096
 
 
