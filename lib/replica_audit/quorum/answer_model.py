@@ -15,14 +15,13 @@ from replica_audit.typed_json import Names, Written, parse_written, read_written
 SCHEMA_VERSION = 1
 _WRITTEN = Written("quorum", SCHEMA_VERSION, ("copies", "rests_on"))
 
-#: agree: nothing to decide. rejoin: likewise, but voters have other directories than the log names and cannot vote. choose: one copy
-#: is the best. keep_both: each of two histories holds what the other lacks and brokers applied. none: no copy here can
-#: be the right one.
+#: agree: nothing to decide. rejoin: likewise, but voters have other directories than the log names and cannot vote. choose: one copy is
+#: the best. keep_both: each of two histories has what the other lacks and brokers applied. none: no copy here can be right.
 Verdict = Literal["agree", "rejoin", "choose", "keep_both", "none"]
 #: combined: broker and voter in one process.
 Role = Literal["controller", "broker", "combined"]
 
-#: (voter's node id, id of the directory that it votes from)
+#: (voter's node id, id of the directory it votes from)
 VoterDirectory = Annotated[tuple[int, str], Names(("node_id", "directory_id"))]
 
 
@@ -61,7 +60,7 @@ class Lost:
     """Configuration entries, e.g. `topic orders: retention.ms`."""
     acls: int = 0
     scram_users: int = 0
-    """SCRAM credentials: a user has one for each mechanism."""
+    """SCRAM credentials: one for each user and mechanism."""
     quotas: int = 0
     delegations: int = 0
     """Delegation tokens."""
@@ -77,7 +76,7 @@ class Lost:
 
     @property
     def is_nothing(self) -> bool:
-        """True if only records are lost, and they changed nothing that has a field here."""
+        """True if only records are lost that change nothing that has a field here."""
         return replace(self, records=0) == Lost()
 
 
@@ -105,7 +104,7 @@ class CopyAnswer:
     history: int | None
     """Number of its history, from 1; copies of one history do not contradict each other. None for a copy without records."""
     parts_at: int | None
-    """First offset at which its records differ from those of the choice, or without a choice from the newest copy; None if they agree."""
+    """First offset at which its records differ from those of the choice or, without a choice, of the newest copy; None if they agree."""
     proven_end: int
     """Offset below which its records are known to be committed."""
     proof: str | None
@@ -115,9 +114,9 @@ class CopyAnswer:
     """Voters' directories in a dynamic quorum (KIP-853)."""
     quorum_state: QuorumStateFile | None
     may_vote: bool | None
-    """False for a voter whose directory is not the one that the log names; None for a node that is not a voter."""
+    """False for a voter whose directory is not the one in the log; None for a node that is not a voter."""
     seeded: str | None
-    """Evidence that its log was put there by hand; None without such evidence."""
+    """Evidence that its log was put there by hand; None if there is none."""
     refused: tuple[str, ...]
     """Reasons why it cannot be the right copy."""
     lost: Lost | None
@@ -185,7 +184,7 @@ class QuorumAnswer:
     is_dynamic: bool
     """True if voters are identified by their directories (KIP-853)."""
     is_tentative: bool = False
-    """True if nothing has to be decided, though copies hold records that nothing shows to be committed, and others lack."""
+    """True if nothing has to be decided, although some copies have records that others lack and nothing shows to be committed."""
     steps: tuple[Step, ...] = ()
     no_plan: str | None = None
     """Reason why the plan stops after the copies although something has to be done."""
@@ -194,7 +193,7 @@ class QuorumAnswer:
 
     @property
     def is_whole(self) -> bool:
-        """True if a majority of the voters has its own log here, with all that is known to be committed: others have nothing more that was."""
+        """True if a majority of the voters has its own log here with all that is known to be committed: no log has more of that."""
         own = (one for one in self.copies if one.may_vote and one.end_offset and not one.refused and not one.problems)
         able = {one.node_id for one in own if one.seeded is None}
         return len(able) > len(self.voters) // 2

@@ -18,7 +18,7 @@ _NAMED = 3
 def find_breaks(
     held: HeldMetadata, copy: MetadataCopy, lost: Lost | None, *, keeps_epoch: bool = False
 ) -> Iterator[str]:
-    """Clauses on what fails, worst first. `keeps_epoch`: its node starts with the quorum-state that it has."""
+    """Clauses on what fails, worst first. `keeps_epoch`: the copy's node starts with its present quorum-state."""
     yield from _dying_brokers(held, copy)
     yield from _meeting_epochs(held, copy, seen_epoch(copy) if keeps_epoch else copy.epoch)
     yield from _cut_controllers(held, copy)
@@ -50,15 +50,15 @@ def goes_on(other: MetadataCopy, copy: MetadataCopy) -> bool:
 
 
 def gives_ids_again(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> bool:
-    """True if controllers that start with a copy may give out ids that producers had (`ProducerStateEntry.findDuplicateBatch`): another
-    copy has later blocks of them, or, in a snapshot at rest, no copy has all that brokers applied, or an id that they have."""
+    """True if controllers that start with a copy may give out producer ids again (`ProducerStateEntry.findDuplicateBatch`): another
+    copy has later blocks or, in a snapshot at rest, no copy has all that brokers applied, or a producer id that they have."""
     if (lost is not None and lost.producer_id_blocks) or held.unknown_producer is not None:
         return True
     return _is_overtaken(held, copy)
 
 
 def _is_overtaken(held: HeldMetadata, copy: MetadataCopy) -> bool:
-    """True if brokers applied what no copy has, in a snapshot at rest, so that nothing here says what else a copy lacks."""
+    """True if, in a snapshot at rest, brokers applied records that no copy has, so that nothing here shows what else a copy lacks."""
     histories = held.histories
     is_refused = len(histories) == 1 and bool(histories[0].refused)
     return held.moments.at_rest and is_refused and held.history_of(copy) is not None
@@ -74,7 +74,7 @@ def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
         if any(held.proven[held.found.history_of(other) or 0].end_offset > end for other in ahead):
             yield f"{nodes} applied records from offset {end} on that it does not have: {dying}"
         else:
-            # A broker has records before they are committed, and cuts these without a harm.
+            # A broker has records before they are committed, and truncates those without harm.
             yield f"{nodes} {verb(len(ahead), 'has', 'have')} records from offset {end} on that it does not have: if these were committed, {dying}"
 
 
@@ -95,7 +95,7 @@ def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy, known: int) -> Itera
 
 
 def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
-    """Report partitions whose logs are of a later leader epoch than controllers would count on from."""
+    """Report partitions whose logs have a later leader epoch than the controllers would continue from."""
     ahead = {(one.topic, one.partition): known for one, known in held.ahead_of(copy)}
     for (topic, partition), known in list(ahead.items())[:_NAMED]:
         yield (

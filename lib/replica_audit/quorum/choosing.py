@@ -27,7 +27,7 @@ _MIGRATION = "No copy knows of any topic: if this cluster is being moved from Zo
 
 #: Reason why a voter that lost its partitions is not started as a broker at once (D7).
 EMPTY_LEADS = "where an empty replica leads, the others cut their logs to nothing"
-#: Longest time that copying all nodes one after the other may take.
+#: Maximum time to copy all nodes one after the other.
 _LONGEST_COPY_MS = 3_600_000
 
 
@@ -46,11 +46,11 @@ class Chosen:
     reason: str
     copy: MetadataCopy | None = None
     may_be_skew: bool = False
-    """True if copies of a running cluster may only differ because they were made one after the other; then nothing has to be done."""
+    """True if the copies of a running cluster may differ only because they were made one after the other; then nothing has to be done."""
     asked: bool = False
     """True if the operator chose the copy."""
     is_tentative: bool = False
-    """True if nothing has to be decided, though copies hold records that nothing shows to be committed, and others lack."""
+    """True if nothing has to be decided, although some copies have records that others lack and nothing shows to be committed."""
 
 
 def choose(held: HeldMetadata) -> Chosen:
@@ -90,8 +90,8 @@ def _sentences(texts: Sequence[str]) -> str:
 
 
 def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
-    """The operator's choice in place of the best: the newest log of node `node_id`, where there is something to decide.
-    Raises UsageError if that node has no readable log."""
+    """The operator's choice in place of the best: the newest log of node `node_id`, if there is something to decide. Raises
+    UsageError if that node has no readable log."""
     best = choose(held)
     own = [copy for copy in held.copies if copy.node_id == node_id]
     if not own:
@@ -116,7 +116,7 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
 
 
 def may_go_on(held: HeldMetadata) -> bool:
-    """True if the cluster can go on with a log that is here though none is right: each is known to its end, and ZooKeeper has no more."""
+    """True if the cluster can go on with a log here although none is right: each is known to its end, and ZooKeeper has no more."""
     knows_topics = any(map(held.known_topics, held.copies))
     return knows_topics and not (held.unread or held.unapplied or held.hidden or held.only_in_zookeeper)
 
@@ -126,7 +126,7 @@ def _whose(copy: MetadataCopy) -> str:
 
 
 def _unread_text(held: HeldMetadata) -> str:
-    """Copies that go further than any that can be read; empty without such copies."""
+    """Copies that extend further than any readable one; empty without such copies."""
     if not held.unread:
         return ""
     end = max(copy.reach[1] for copy in held.unread)
@@ -154,7 +154,7 @@ def _loading_damaged(held: HeldMetadata) -> set[int | None]:
 
 
 def _are_needed(held: HeldMetadata, nodes: Collection[int | None], able: Sequence[int]) -> bool:
-    """True if there are such `nodes`, and the other `able` voters do not make a majority."""
+    """True if there are such `nodes` and the other `able` voters are not a majority."""
     return bool(nodes) and len(able) - len(nodes) <= len(held.voters.ids) // 2
 
 
@@ -176,15 +176,15 @@ def _say_damaged(nodes: Collection[int | None]) -> str:
 
 
 def _damaged_text(held: HeldMetadata) -> str:
-    """Nodes that would load a damaged snapshot; empty without such."""
+    """Nodes that would load a damaged snapshot; empty if there are none."""
     if not (nodes := _loading_damaged(held)):
         return ""
     return f"{_say_damaged(nodes)}. Start the others first and, once they have a leader, put the log aside: the node fetches all from there"
 
 
 def _misled_text(held: HeldMetadata) -> str:
-    """Voters without records, or in a snapshot at rest with those of an earlier epoch, that others name as leader of the latest
-    epoch (D6); empty without such voters."""
+    """Voters that others name as leader of the latest epoch although they have no records or, in a snapshot at rest, only
+    those of an earlier epoch (D6); empty if there are none."""
     blank = {one.node_id for one in held.compared.copies if not one.holds_something and not one.problems}
     blank -= held.available
     seen = held.seen_epoch
@@ -278,7 +278,7 @@ def _of_agreeing(held: HeldMetadata) -> Chosen:
 
 
 def _alone_text(held: HeldMetadata) -> str:
-    """Clause on the only copy of a snapshot that has nothing of a broker."""
+    """Clause on the only copy of a snapshot that has nothing from a broker."""
     return (
         f"the copy of {_whose(held.copies[0])} is the only one here: if it is from a backup, or others went on while its node was down, "
         "nothing here shows what it lacks, and brokers and other controllers that follow it lose that"
@@ -286,8 +286,8 @@ def _alone_text(held: HeldMetadata) -> str:
 
 
 def _single_tail(held: HeldMetadata) -> str:
-    """Sentences on records of the only history that nothing shows to be committed; empty if they change nothing. In a snapshot that is
-    not at rest only what brokers have counts: copied last, as they should be, controllers have more."""
+    """Sentences on records of the only history that nothing shows to be committed; empty if these change nothing. Unless
+    the snapshot is at rest, only records that brokers have count: controllers, copied last, have more anyway."""
     if len(held.histories) > 1 or not held.voters.ids:
         return ""
     history, end = held.histories[0], held.proven[0].end_offset
@@ -307,9 +307,9 @@ def _single_tail(held: HeldMetadata) -> str:
 
 
 def _may_be_copied_first(held: HeldMetadata, end: int, time_ms: int) -> bool:
-    """True if voters may lack a record of `time_ms`, past `end`, only as they were copied before: those that surely lacked it leave a majority
-    here. The leader's clock, which gave that time, may be wrong: a quorum that runs writes every half second, so that such a copy ends
-    shortly before, by the same clock."""
+    """True if voters may lack a record of `time_ms`, past `end`, only because they were copied earlier: the others are a majority without
+    those that certainly lacked it. The leader's clock, which gave that time, may be wrong, but a running quorum writes every half
+    second, so such a copy ends shortly before by the same clock."""
     voters = [one for one in held.copies if one.node_id in held.voters.ids]
     lacking = {
         one.node_id
@@ -321,7 +321,7 @@ def _may_be_copied_first(held: HeldMetadata, end: int, time_ms: int) -> bool:
 
 
 def _tails(held: HeldMetadata) -> Iterator[str]:
-    """For each history, the records that others do not have and nothing shows to be committed, with the nodes that hold them."""
+    """For each history, the records that others lack and nothing shows to be committed, with the nodes that hold them."""
     best = [best_of(held, one) for one in held.histories]
     for one, copy, proven in zip(held.histories, best, held.proven, strict=True):
         partings = [at for other in best if other is not copy and (at := parting(copy, other)) is not None]
@@ -351,7 +351,7 @@ def barred_voters(held: HeldMetadata) -> list[int]:
 
 
 def _needs_one(held: HeldMetadata) -> _Need | None:
-    """Reason to choose though no copies contradict each other; None where there is nothing to decide."""
+    """Reason to choose although no copies contradict each other; None if there is nothing to decide."""
     stale = held.found.stale
     voters = held.voters
     if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
@@ -411,7 +411,7 @@ def _refused_at_rest(held: HeldMetadata) -> str | None:
 
 
 def foreign_text(held: HeldMetadata) -> str:
-    """Log dirs of another cluster; empty without such."""
+    """Log dirs of another cluster; empty if there are none."""
     if not held.foreign:
         return ""
     nodes = name_nodes(one.broker_id for one in held.foreign)
@@ -466,7 +466,7 @@ def _ahead_of_voters(held: HeldMetadata) -> str:
 
 
 def _ran_ahead_text(held: HeldMetadata) -> str:
-    """An epoch that no voter knows, in copies that may be of different moments; empty without such."""
+    """An epoch that no voter knows, in copies that may be of different moments; empty if there is none."""
     if not (ahead := _ahead_of_voters(held)):
         return ""
     return (
@@ -483,7 +483,7 @@ def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
 
 
 def _stray_text(held: HeldMetadata) -> str:
-    """Topics that brokers had and no log here knows, and unassigned partitions of existing topics; empty without any."""
+    """Topics that brokers had and no log here knows, and unassigned partitions of existing topics; empty if there are none."""
     known = {topic_id for copy in held.copies for topic_id in held.known_topics(copy)}
     now, *older = (held.contents(copy) for copy in sorted(held.copies, key=lambda one: one.newness, reverse=True))
     existing = set() if isinstance(now, str) else set(now.topics)
@@ -504,7 +504,7 @@ def _stray_text(held: HeldMetadata) -> str:
 
 
 def _ids_text(held: HeldMetadata) -> str:
-    """A producer id that no log here has given out, in a snapshot at rest; empty without such (Q13)."""
+    """A producer id that no log here has given out, in a snapshot at rest; empty if there is none (Q13)."""
     seen = held.unknown_producer
     if seen is None:
         return ""
@@ -519,7 +519,7 @@ def _ids_text(held: HeldMetadata) -> str:
 
 
 def _bare_text(held: HeldMetadata) -> str:
-    """Voters that are brokers too and have no partition here, though others have (D7); empty without such."""
+    """Voters that are also brokers and have no partition here, although others have (D7); empty if there are none."""
     if not held.brokers:
         return ""
     having = {*held.brokers, *(one.broker_id for one in held.stray)}
@@ -534,7 +534,7 @@ def _bare_text(held: HeldMetadata) -> str:
 
 
 def _zookeeper_text(held: HeldMetadata) -> str:
-    """Metadata that ZooKeeper has and no log here, on the way from ZooKeeper (Q9)."""
+    """Metadata that ZooKeeper has and no log here, during the migration from ZooKeeper (Q9)."""
     skew = "" if held.moments.at_rest else ", unless it was written after these logs were copied"
     return (
         f"ZooKeeper has {list_names(held.only_in_zookeeper)}, which no log here has{skew}, though controllers write to their log first: "

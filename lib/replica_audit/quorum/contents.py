@@ -1,4 +1,4 @@
-"""The state after a metadata log's records, as far as a choice may lose it: by name, or counted."""
+"""The cluster's state after the records of a metadata log, as far as a choice may lose it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClusterContents:
     topics: Mapping[str, str]
     """Name by topic id, of existing topics."""
     created: frozenset[str]
-    """Ids of all topics ever created, as far as the log goes back."""
+    """Ids of all topics ever created, as far back as the log goes."""
     partitions: Mapping[tuple[str, int], PartitionNow]
     """By topic id and partition number."""
     features: Mapping[str, int]
@@ -50,7 +50,7 @@ class ClusterContents:
     voters: Mapping[int, str | None]
     """Directory id that each voter votes from; None for a voter known by its node id only."""
     log_dirs: Mapping[int, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """By registered broker, the ids of the log directories that it registered last (KIP-858); none before metadata.version 3.7-IV2."""
+    """By registered broker, the ids of the log directories in its last registration (KIP-858); none before metadata.version 3.7-IV2."""
 
     def of_kind(self, kind: str) -> dict[str, str]:
         """Content by key, of one kind."""
@@ -61,7 +61,7 @@ NOTHING = ClusterContents({}, frozenset(), {}, {}, {}, {}, {})
 
 
 def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[MetadataCopy]) -> ClusterContents | str:
-    """The state after a copy's records, with the help of older copies of its history; if it cannot be built, the reason as text."""
+    """The state after a copy's records, read with older copies of its history if needed; the reason as text if it cannot be built."""
     older = [one for one in of_history if one.newness <= copy.newness and one.log.path != copy.log.path]
     copies = [copy, *older]
     quorum = weigh_copies(copies, None)._replace(newest=copy)

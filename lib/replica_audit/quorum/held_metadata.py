@@ -61,12 +61,12 @@ class HeldMetadata:
 
     @property
     def copies(self) -> tuple[MetadataCopy, ...]:
-        """Readable copies that hold something."""
+        """Readable copies with records."""
         return self.compared.usable
 
     @cached_property
     def unread(self) -> tuple[MetadataCopy, ...]:
-        """Copies that go further than any readable one, with records that cannot be read."""
+        """Copies with unreadable records that extend further than any readable copy."""
         newest = newest_copy(self.copies).newness
         return tuple(
             copy
@@ -76,13 +76,13 @@ class HeldMetadata:
 
     @cached_property
     def foreign(self) -> tuple[LogDir, ...]:
-        """Log dirs that name another cluster than most do; nothing in them is used."""
+        """Log dirs of another cluster than most; not used."""
         own = self.inventory.cluster_id
         return tuple(one for one in self.inventory.log_dirs if one.cluster_id not in (None, own))
 
     @cached_property
     def unapplied(self) -> Mapping[str, str]:
-        """Reasons why contradicting histories that are not spliced cannot be applied, by their nodes."""
+        """By nodes, reasons why contradicting histories that are not spliced cannot be applied."""
         forked = self.histories if self.found.quorum.forks else ()
         states = ((one, self.contents(newest_copy(one.copies))) for one in forked if not one.is_spliced)
         return {one.nodes: state for one, state in states if isinstance(state, str)}
@@ -104,8 +104,7 @@ class HeldMetadata:
 
     @property
     def voters(self) -> Voters:
-        """Voters by the newest copy; where only one history is not refused, by that history's newest copy. No ids: nothing names
-        them."""
+        """Voters by the newest copy or, if only one history is not refused, by its newest copy; without ids if no copy names them."""
         return self.found.quorum.voters or Voters(())
 
     @cached_property
@@ -125,7 +124,7 @@ class HeldMetadata:
         return max(map(seen_epoch, self.compared.copies))
 
     def first_change(self, copy: MetadataCopy, offset: int) -> int | None:
-        """Time of the first record from `offset` on that concerns more than the quorum's leader and the brokers' liveness."""
+        """Time of the first record from `offset` on that is not only about the quorum's leader and the brokers' liveness."""
         return first_change(self.snapshot, copy, offset)
 
     @property
@@ -135,7 +134,7 @@ class HeldMetadata:
 
     @cached_property
     def available(self) -> frozenset[int]:
-        """Voters with log records that they can vote with."""
+        """Voters with log records in a directory from which they may vote."""
         return frozenset(copy.node_id for copy in self._of_voters() if copy.node_id is not None)
 
     def able_voters(self) -> list[int]:
@@ -147,17 +146,17 @@ class HeldMetadata:
             if copy.node_id is not None:
                 holds = number is not None and copy.end_offset >= self.proven[number].end_offset
                 (found if holds else short).add(copy.node_id)
-        # Which of several logs a node starts with is not known.
+        # It is unknown which of several logs a node starts with.
         return sorted(found - short)
 
     def _of_voters(self) -> Iterator[MetadataCopy]:
-        """Copies with records that belong to a voter and to the directory that it votes from."""
+        """Copies with records that belong to a voter and are in the directory it votes from."""
         for copy in self.copies:
             if copy.end_offset and self.voters.admits(copy.node_id, copy.log.directory_id):
                 yield copy
 
     def contents(self, copy: MetadataCopy) -> ClusterContents | str:
-        """The state after a copy's records; if it cannot be built, the reason as text."""
+        """The state after a copy's records; the reason as text if it cannot be built."""
         key = copy.log.path, copy.end_offset
         if key not in self._contents:
             number = self.history_of(copy)
@@ -171,7 +170,7 @@ class HeldMetadata:
         return frozenset() if isinstance(state, str) else state.created
 
     def common(self, copy: MetadataCopy, other: MetadataCopy) -> ClusterContents:
-        """The state up to the offset where two copies part; empty if that is unknown."""
+        """The state up to the offset at which two copies part; empty if unknown."""
         parted = parting(copy, other)
         if parted is None or not parted:
             shorter = min(copy, other, key=lambda one: one.end_offset)
@@ -181,10 +180,10 @@ class HeldMetadata:
         return NOTHING if isinstance(found, str) else found
 
     def loads_damaged(self, copy: MetadataCopy) -> bool:
-        """True if the snapshot that a copy's node loads when it starts is damaged, or missing though the log begins after it.
+        """True if the snapshot that a copy's node loads when it starts is damaged, or missing although the log begins after it.
 
-        The newest one is loaded whether or not the log goes back further (`KafkaRaftClient.updateListenersProgress`): what is before the
-        damage, without a warning if it has the metadata.version (4.3.1), else the node ends.
+        The newest one is loaded even if the log goes back further (`KafkaRaftClient.updateListenersProgress`): its part before
+        the damage, without a warning, if that has the metadata.version (4.3.1); otherwise the node exits.
         """
         path = copy.log.path
         if path not in self._damaged:
@@ -211,13 +210,12 @@ class HeldMetadata:
 
     @property
     def writes_to_zookeeper(self) -> bool:
-        """True if by the newest copy the cluster is on its way from ZooKeeper, and controllers write there what their log says."""
+        """True if by the newest copy the cluster is migrating from ZooKeeper and its controllers write the log's content there too."""
         return self.newest_state.of_kind(ZK_MIGRATION).get("") == DUAL_WRITE
 
     @cached_property
     def only_in_zookeeper(self) -> tuple[str, ...]:
-        """Topics, and leader epochs of partitions, that ZooKeeper has and no copy, while controllers write there what their log says:
-        the log had them first."""
+        """Topics, and leader epochs of partitions, that ZooKeeper has and no copy, while controllers write to both: a log had them first."""
         if not self.writes_to_zookeeper:
             return ()
         states = [one for one in map(self.contents, self.copies) if not isinstance(one, str)]
@@ -240,13 +238,13 @@ class HeldMetadata:
 
     @cached_property
     def next_producer_id(self) -> int | None:
-        """The first producer id that controllers have not given out by the newest copy; None if unknown, or ids may be ZooKeeper's."""
+        """First producer id that controllers have not given out by the newest copy; None if unknown, or if ids may be ZooKeeper's."""
         return next_id(self.snapshot, self.found.groups[0])
 
     @cached_property
     def unknown_producer(self) -> SeenProducer | None:
-        """The greatest producer id in brokers' files, where no copy knows of it though nothing ran while all were copied: brokers have ids
-        from controllers only. None without such."""
+        """Greatest producer id in brokers' files, if no copy has given it out although nothing ran while all were copied
+        (brokers get ids only from controllers); else None."""
         free = self.next_producer_id if self.moments.at_rest else None
         seen = None if free is None else self._producer()
         return None if seen is None or free is None or seen.producer_id < free else seen
@@ -258,7 +256,7 @@ class HeldMetadata:
 
     @property
     def is_alone(self) -> bool:
-        """True if a single copy, and nothing of a broker, is here: nothing can show what it lacks."""
+        """True if only one copy is here, and nothing from a broker: nothing can show what it lacks."""
         return len(self.compared.copies) == 1 and not self.brokers and not self.stray
 
     def role(self, copy: MetadataCopy) -> Role:

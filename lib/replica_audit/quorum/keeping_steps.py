@@ -1,4 +1,4 @@
-"""Steps before a choice of a metadata log: what else to look for, and copies of every log."""
+"""Steps before a metadata log is chosen: what else to look for, and copies of every log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.text import capitalise
 
 _OPERATORS = "Everything that starts or repairs nodes automatically is paused: systemd's Restart=, Strimzi's Cluster Operator, such jobs"
-#: More brokers than these are not copied at once.
+#: Maximum number of brokers to copy at once.
 _FEW = 10
 NO_ARCHIVE = "No archive with these names exists yet: an earlier one may be the only copy of something that is gone now"
 _GET_ZOOKEEPER = "Copy what ZooKeeper has, put its partition states into the snapshot as zookeeper.json, and run quorum again, which compares them: "
@@ -30,7 +30,7 @@ _ZOOKEEPER = (
 
 
 def check_disks(held: HeldMetadata) -> Iterator[Step]:
-    """A step that says to which node log dirs belong that the snapshot has under the name of another."""
+    """A step that tells to which node log dirs belong that are under another node's name in the snapshot."""
     misnamed = {row.path for row in held.inventory.quarantine if row.code == META_FOREIGN_DIR.code}
     wrong = [
         (one.path or ".", one.broker_id, one.kind)
@@ -48,7 +48,7 @@ def check_disks(held: HeldMetadata) -> Iterator[Step]:
 
 
 def empty_disks(held: HeldMetadata) -> Mapping[int, tuple[str, str]]:
-    """By voter of which an empty log dir was captured beside that with its metadata log, the names of both, the empty one last."""
+    """(log dir with the metadata log, empty log dirs) of each voter that has both kinds here."""
     empty: dict[int, list[str]] = defaultdict(list)
     for log_dir, node in held.inventory.blank.items():
         empty[node].append(log_dir)
@@ -78,7 +78,7 @@ def search_for_partitions(to: Restoration) -> Iterator[Step]:
 
 
 def search_for_logs(held: HeldMetadata) -> Iterator[Step]:
-    """Steps that look for what may know more than the snapshot does."""
+    """Steps that look for what may know more than the snapshot."""
     if held.writes_to_zookeeper:
         text = capitalise(_ZOOKEEPER) if held.has_zookeeper else f"{_GET_ZOOKEEPER}{_ZOOKEEPER}"
         yield Step(action="check", text=text)
@@ -99,9 +99,9 @@ def search_for_logs(held: HeldMetadata) -> Iterator[Step]:
 
 
 def keep_all(held: HeldMetadata) -> Iterator[Step]:
-    """Steps that capture disks missing from the snapshot, then copy all that are there."""
+    """Steps that capture disks missing from the snapshot, then copy all that are present."""
     yield from search_for_logs(held)
-    # Archives of elect's plan, which may be made in the same directory, have other names.
+    # Archives of elect's plan, perhaps made in the same directory, have other names.
     copies = Copies("metadata")
     nodes = {one.node_id: held.role(one) for one in held.compared.copies}
     known = {node: role for node, role in nodes.items() if node is not None}

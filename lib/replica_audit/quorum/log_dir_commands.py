@@ -20,7 +20,7 @@ def pack_metadata(node_id: int) -> str:
 
 
 def put_metadata_aside(node_id: int, *then: str) -> list[str]:
-    """Commands that move a node's metadata log, if any, out of its log dir, and then put another in its place."""
+    """Commands that move a node's metadata log, if any, out of its log dir before another is put in its place."""
     own = f"LOG_DIR_OF_{node_id}/{METADATA_PARTITION}"
     moved = shlex.join(["mv", "-T", own, f"put-aside-{node_id}"])
     return [shlex.join(["mkdir", "-p", own]), " && ".join((moved, *then))]
@@ -38,8 +38,8 @@ def restore_stray(broker_id: int, name: str, directory: str) -> str:
 
 
 def set_directory_id(node_id: int, directory_id: str) -> str:
-    """Command that writes a log dir's id, by which a voter is known, into its meta.properties."""
-    # Added before old lines are deleted, so that it works on a file without the line, or with it as the last.
+    """Command that writes the id of a log dir, by which a voter is known, into its meta.properties."""
+    # Added before old lines are deleted, so that it works if the file lacks the line or ends with it.
     edits = ("-e", f"$adirectory.id={directory_id}", "-e", "/^directory[.]id=/d")
     return shlex.join(["sed", "-i", *edits, f"LOG_DIR_OF_{node_id}/{META_PROPERTIES}"])
 
@@ -50,7 +50,7 @@ def put_quorum_state(node_id: int, file: str) -> str:
 
 
 def quorum_state_file(voters: Iterable[int], leader_epoch: int, *, is_dynamic: bool) -> str:
-    """A quorum-state (`QuorumStateData`) without leader and vote, for voters that have to count on from `leader_epoch`.
+    """A quorum-state (`QuorumStateData`) without leader and vote, for voters that must continue from `leader_epoch`.
 
     Version 1, of a dynamic quorum (KIP-853), names no voters.
     """

@@ -33,7 +33,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Forgone:
-    """State that `other` holds and `choice` does not, where both grew from `common`."""
+    """State that `other` has and `choice` does not, where both grew from `common`."""
 
     choice: ClusterContents
     other: ClusterContents
@@ -82,7 +82,7 @@ class Forgone:
 
     @property
     def voters(self) -> Iterable[int]:
-        """Voters added, removed, or voting from another directory; none where a log does not name its voters."""
+        """Voters added, removed, or voting from another directory; none if a log does not name its voters."""
         named = all(one.voters for one in (self.other, self.choice))
         return _differing(*(one.voters for one in self._states)) if named else ()
 

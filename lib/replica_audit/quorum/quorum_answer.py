@@ -1,4 +1,4 @@
-"""The answer of `quorum` for one snapshot: all copies, the choice, what it loses, and the plan; and what has changed since."""
+"""The answer of `quorum` for one snapshot: all copies, the choice, what it loses, and the plan; also what has changed since then."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The plan that puts the chosen metadata log into force or, without a choice, keeps what must be kept.
 
-Sequences are those that worked on real controllers (docs/semantics.md, part I): seeds get the chosen log without its
-quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id back, and nothing is ever formatted with
---standalone or started blank while the right log is down.
+The sequences worked on real controllers (docs/semantics.md, part I): seeds get the chosen log without its quorum-state,
+voters of a dynamic quorum (KIP-853) get their old directory id back, and nothing is ever formatted with --standalone or
+started blank while the right log is down.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _UNREAD = "part of the newest log cannot be read: keep its disk, read the log ag
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The steps, without numbers, and the reason if they end with copies."""
+    """The steps, without numbers, and the reason if they end after the copies."""
 
     steps: tuple[Step, ...] = ()
     reason: str | None = None
 
 
 def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
-    """The plan for a verdict; for `agree` only disks that were swapped are put back. `lost` is what the choice loses."""
+    """The plan for a verdict; for `agree` it only puts swapped disks back. `lost` is what the choice loses."""
     planned = _planned(held, chosen, tools, lost)
     return replace(planned, steps=(*check_disks(held), *planned.steps))
 
@@ -95,7 +95,7 @@ def _planned(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None
 
 
 def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
-    """Sentences on how to go on with one of several histories, or with the newest log that is left."""
+    """Sentences on how to go on with one of several histories, or with the newest remaining log."""
     if chosen.verdict == "none" and not may_go_on(held):
         return ""
     if chosen.verdict == "none":
@@ -115,7 +115,7 @@ def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
 
 
 def _predict(node: int, end_offset: int, epoch: int | None) -> Prediction:
-    """The metadata log of a node before it starts; `epoch` is the one that the node counts on from."""
+    """The metadata log of a node before it starts; `epoch` is the one from which the node continues."""
     return Prediction(
         METADATA_PARTITION.topic,
         METADATA_PARTITION.partition,
@@ -137,7 +137,7 @@ def _their(nodes: Sequence[int]) -> str:
 
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
-    """Steps for voters with other directories than the log names, while a majority votes."""
+    """Steps for voters whose directories are not those in the log, while a majority votes."""
     directories = dict(held.voters.directories)
     for node in barred_voters(held):
         yield Step(
@@ -161,7 +161,7 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
 
 
 def _copy_of(replicas: Sequence[ReplicaDir], name: str, why: str) -> Step:
-    """Copies, called `name`, of partitions that nobody may have afterwards; `why` continues "the partitions"."""
+    """Copies, called `name`, of partitions that may be lost afterwards; `why` continues "the partitions"."""
     in_log_dir: dict[tuple[int, str], list[TopicPartition]] = defaultdict(list)
     for one in replicas:
         in_log_dir[one.broker_id, one.log_dir].append(one.topic_partition)
@@ -268,7 +268,7 @@ class _Plan:
             )
 
     def _copy_ahead(self) -> Iterator[Step]:
-        """Copy partitions whose leader epochs the chosen log gives out again: whoever leads first may cut the others."""
+        """Copy partitions whose leader epochs the chosen log gives out again: the first leader may make the others truncate."""
         if self._to.ahead:
             yield _copy_of(
                 self._to.ahead,
@@ -386,7 +386,7 @@ class _Plan:
         return ". Its quorum-state cannot be read, and is replaced" if self._quorum_state(node) else ""
 
     def _quorum_state(self, node: int) -> dict[str, str]:
-        """Content by file name of the quorum-state that a node needs, since it would start from a wrong epoch or cannot
+        """Content, by file name, of the quorum-state that a node needs because it would start from a wrong epoch or cannot
         read its own; empty if it needs none."""
         is_stuck = node == self._to.copy.node_id and self._to.held.is_stuck(self._to.copy)
         if not (self._to.raises_epoch or node in self._to.misled or is_stuck):

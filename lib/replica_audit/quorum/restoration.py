@@ -1,4 +1,4 @@
-"""Effect of the chosen metadata log on every node: which hold it, which lack it, whose own log must be removed, and the obstacles."""
+"""Effect of the chosen metadata log on every node: which have it, which lack it, whose own log must be removed, and the obstacles."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Restoration:
         self.copy = copy
         self.voters = voters
         self._to_its_end = to_its_end
-        """True if voters keep their logs only where these have the whole chosen log, not just what is proven committed."""
+        """True if voters keep their logs only if they have the whole chosen log, not just what is proven committed."""
         self.directories = dict(voters.directories)
         """Directory id by voter, for a dynamic quorum (KIP-853)."""
         self.addresses = dict(voters.addresses)
-        """Address in the log of each voter of a dynamic quorum, at which the others look for it."""
+        """Address in the log of each voter of a dynamic quorum, where the others look for it."""
         self.is_dynamic = bool(voters.directories)
         self.gives_ids_again = gives_ids_again(held, copy, lost)
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
@@ -43,7 +43,7 @@ class Restoration:
         self._assigned = assigned_by(self._state)
         brokers = {broker for broker, _, _ in self._assigned}.union(held.brokers)
         self.combined = [node for node in voters.ids if node in brokers]
-        """Voters that are brokers too, by their disks or by the chosen log."""
+        """Voters that are also brokers, by their disks or by the chosen log."""
 
     @cached_property
     def _present(self) -> set[Assigned]:
@@ -55,8 +55,8 @@ class Restoration:
 
     @cached_property
     def _without_partitions(self) -> dict[int, bool]:
-        """Voters that have partitions by the chosen log and none here. True if another node has one of these partitions
-        here: its log would be cut to nothing if an empty replica led (D7)."""
+        """Voters that have partitions by the chosen log and none here. True if another node has one of these here: if the
+        empty replica led, it would truncate that node's log to nothing (D7)."""
         having = {*self.held.brokers, *(one.broker_id for one in self.wrongly_stray)}
         places = {(topic_id, partition) for _, topic_id, partition in self._present}
         found: dict[int, bool] = {}
@@ -67,14 +67,14 @@ class Restoration:
 
     @cached_property
     def bare(self) -> list[int]:
-        """Voters that seem to have lost partitions which other nodes have: none of their log directories is here, or all are, empty."""
+        """Voters that seem to have lost partitions that others have: their log directories are all missing here, or all here and empty."""
         here = {one.broker_id for one in self.held.inventory.log_dirs}
         nodes = [node for node, is_elsewhere in self._without_partitions.items() if is_elsewhere]
         return [node for node in nodes if node not in here or self._is_empty(node)]
 
     @property
     def uncaptured(self) -> list[int]:
-        """Voters whose partitions other nodes have, with some log directories missing here: whether they lost them is unknown."""
+        """Voters whose partitions others have, and some of whose log directories are missing here: whether they lost any is unknown."""
         found = self._without_partitions.items()
         return [node for node, is_elsewhere in found if is_elsewhere and node not in self.bare]
 
@@ -90,7 +90,7 @@ class Restoration:
         return sorted({self._state.topics[topic_id] for broker, topic_id, _ in self._assigned if broker in self.bare})
 
     def in_sync(self, node: int) -> int:
-        """Number of partitions in whose ISR the chosen log has a node."""
+        """Number of partitions whose ISR contains a node by the chosen log."""
         return sum(node in one.isr for one in self._state.partitions.values())
 
     def _missing_log_dirs(self, node: int) -> set[str]:
@@ -111,7 +111,7 @@ class Restoration:
 
     @cached_property
     def holders(self) -> list[int]:
-        """Voters that keep their logs; empty if each of these logs ends before the chosen one, which holds more."""
+        """Voters that keep their logs; empty if each of these logs ends before the chosen one, which has more."""
         holders = [node for node in self.voters.ids if self._holds(node)]
         own = [one for node in holders for one in self._own(node)]
         if not own or not self.held.moments.at_rest:
@@ -132,7 +132,7 @@ class Restoration:
 
     @property
     def raises_epoch(self) -> bool:
-        """True if voters have to count on from `HeldMetadata.seen_epoch`, and would not do so by themselves (R4)."""
+        """True if voters must continue from `HeldMetadata.seen_epoch`, and would not by themselves (R4)."""
         if self.copy.epoch < self.held.seen_epoch:
             return True
         known = [seen_epoch(one) for node in self.holders for one in self._own(node)]
@@ -150,8 +150,8 @@ class Restoration:
 
     @cached_property
     def misled(self) -> list[int]:
-        """Nodes whose quorum-state names a leader, in the chosen log's last epoch, that is given the log without a
-        quorum-state: such a node exits as soon as another one claims to lead (`KafkaRaftClient.hasConsistentLeader`)."""
+        """Nodes whose quorum-state names as leader, in the chosen log's last epoch, a node that is given the log without a
+        quorum-state: they exit as soon as another node claims to lead (`KafkaRaftClient.hasConsistentLeader`)."""
         if self.fetches or self.raises_epoch:
             return []
         keep = [*self.holders, *(node for node in self.lacking if node == self.copy.node_id)]
@@ -166,7 +166,7 @@ class Restoration:
 
     @cached_property
     def apart(self) -> list[int]:
-        """Nodes that are not voters and have records that the chosen log does not."""
+        """Nodes that are not voters and have records that the chosen log lacks."""
         return self._others(lambda one: goes_on(one, self.copy))
 
     @cached_property
@@ -182,8 +182,8 @@ class Restoration:
 
     @cached_property
     def wrongly_stray(self) -> list[ReplicaDir]:
-        """-stray directories that the chosen log assigns to their broker, under their topic's name: the broker would
-        start these partitions empty."""
+        """-stray directories that the chosen log assigns to their broker, under their topic's name: unless renamed back,
+        the broker would start these partitions empty."""
         return [
             one._replace(topic=self._state.topics[one.topic_id])
             for one in self.held.stray
@@ -192,7 +192,7 @@ class Restoration:
 
     @cached_property
     def ahead(self) -> list[ReplicaDir]:
-        """Replicas with a later leader epoch than the chosen log knows, in a snapshot at rest: it gives these out again."""
+        """Replicas with a later leader epoch than the chosen log knows, in a snapshot at rest: the log would give these epochs out again."""
         return [one for one, _ in self.held.ahead_of(self.copy)] if self.held.moments.at_rest else []
 
     @property
@@ -202,12 +202,12 @@ class Restoration:
 
     @property
     def unformatted(self) -> list[int]:
-        """Voters without the log whose metadata.log.dir may be an empty disk, though other directories are not."""
+        """Voters without the log whose metadata.log.dir may be an empty disk although other directories are not."""
         known = {one.node_id for one in self.held.compared.copies}
         return [node for node in self.lacking if node not in known]
 
     def needs_id(self, node: int) -> bool:
-        """True if a voter's directory was formatted anew, so that it cannot vote from it."""
+        """True if a voter's directory was formatted again, so that the voter cannot vote from it."""
         if not self.is_dynamic:
             return False
         found = [one.directory_id for one in self.held.inventory.log_dirs if one.broker_id == node]
@@ -279,7 +279,7 @@ class Restoration:
         return None
 
     def _unfit(self) -> str | None:
-        """Reason why the log that was asked for is unfit to start with; None if it is fit."""
+        """Reason why the requested log is unfit to start with; None if it is fit."""
         history = next(one for one in self.held.histories if any(copy is self.copy for copy in one.copies))
         newest = best_of(self.held, history)
         if history.is_spliced:
@@ -290,7 +290,7 @@ class Restoration:
 
     @cached_property
     def _needed(self) -> int:
-        """The offset that a voter's copy of the chosen log has to reach for the voter to keep it."""
+        """Offset that a voter's copy of the chosen log must reach for the voter to keep it."""
         number = None if self._to_its_end else self.held.history_of(self.copy)
         proven = self.copy.end_offset if number is None else self.held.proven[number].end_offset
         return min(proven, self.copy.end_offset)

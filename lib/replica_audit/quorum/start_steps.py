@@ -42,7 +42,7 @@ class StartSteps:
             yield self._copy_again(
                 f", {name_nodes(self._to.combined)} too, {verb(len(self._to.combined), 'which is a broker', 'which are brokers')} "
                 "as well as voters",
-                # Elect gives no order where the others have to be down and are needed for a majority (H16).
+                # Elect gives no order if the others must be down but are needed for a majority (H16).
                 ". If it gives none, keep AFTER, and first start those that lose nothing by its table, instead of the order below: a "
                 "majority of the voters elects leaders, and any broker that is up then may lead",
             )
@@ -124,9 +124,9 @@ class StartSteps:
                 yield f"Node {node} still has its partitions, or no other node has any of them"
 
     def _is_reached(self, node: int) -> Iterator[str]:
-        """A condition for a voter that may come back on another host. Nodes look for voters where their settings have them or, in a dynamic
-        quorum (KIP-853), where the log has: there the voter tells the leader its new address, and nobody leads who is looked for at the old
-        ones (`VoterSet`)."""
+        """A condition for a voter that may come back on another host. Nodes look for voters at the addresses in their
+        settings or, in a dynamic quorum (KIP-853), in the log: there the voter tells the leader its new address, and nobody
+        can lead whom the others look for at an old one (`VoterSet`)."""
         if node in self._to.held.available:
             return
         if not self._to.is_dynamic:
@@ -193,7 +193,7 @@ class StartSteps:
         )
 
     def _order_ahead(self) -> Step:
-        """Raise leader epochs above those of the logs: a follower takes no records of later epochs than the leader's (KAFKA-18723)."""
+        """Raise leader epochs above those of the logs: a follower rejects records of later epochs than the leader's (KAFKA-18723)."""
         latest = max(epoch for one in self._to.ahead for epoch, _ in one.checkpoint_epochs or ())
         forgotten = " and brokers have forgotten the old ones" if self._to.gives_ids_again else ""
         return Step(
@@ -233,8 +233,8 @@ class StartSteps:
             )
 
     def _forget_producers(self) -> Step:
-        """Have brokers forget producers: a broker knows a batch again by producer id, epoch and sequence numbers, and acknowledges it
-        without writing it (`ProducerStateEntry.findDuplicateBatch`)."""
+        """Make brokers forget producers: a broker that recognises a batch by producer id, epoch and sequence numbers
+        acknowledges it without writing it (`ProducerStateEntry.findDuplicateBatch`)."""
         return Step(
             action="forget_producers",
             text="Make brokers forget the old producers: controllers give out their ids again, and the first batches of a new producer with "
