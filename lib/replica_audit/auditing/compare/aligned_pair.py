@@ -60,7 +60,7 @@ def decide_by_records(
 
 
 def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
-    """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or through other batches."""
+    """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or via other batches."""
     own = alignment.own
     theirs = alignment.reference
     starts = np.concatenate((own.starts, theirs.starts))

@@ -52,8 +52,8 @@ class CorruptPair(NamedTuple):
 def damaged_pair(
     reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
 ) -> CorruptPair | None:
-    """Pair a follower's `batch` with the reference's batch among `others` that equals it except that one checksum is wrong;
-    None without one."""
+    """Pair a follower's `batch` with the batch among `others`, the reference's, that equals it except that one checksum is
+    wrong; None if there is none."""
     for other in others:
         same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
         if same_place and other.crc_valid != batch.crc_valid:
@@ -88,8 +88,8 @@ def changed_magic(
 def changed_headers(
     reference: ReplicaFacts, follower: ReplicaFacts, unmatched: Batches, foreign: Batches
 ) -> tuple[list[CorruptPair], Batches, Batches]:
-    """Find batches with the same bytes under the checksum whose offset or epoch differs because one header was changed; also
-    returns the remaining batches.
+    """Find batches with the same bytes under the checksum whose offset or epoch differs because one header was changed;
+    also returns the remaining batches.
 
     Equal bytes alone prove nothing: a producer that retries after a failover writes them again in a new epoch. So the odd
     header must also contradict its neighbours in its own log.
@@ -143,7 +143,7 @@ _CONTENT = ("last_offset", "magic", "crc", "size")
 
 
 class Difference(NamedTuple):
-    """A range where the two logs differ, before runs are formed.
+    """A range where the two logs differ, before differences are joined into runs.
 
     `kind`: epoch, content, hole_here or hole_there; batching or format if the records are equal or were not read.
     """
@@ -154,7 +154,7 @@ class Difference(NamedTuple):
     leader_epoch: int | None
     replica_epoch: int | None
     batches: Batches
-    """Batches of the follower; empty if it has none. Several only if they are contiguous and differ in nothing but their offsets."""
+    """Batches of the follower; empty if it has none. If several, they are contiguous and differ only in their offsets."""
     compared: bool = False
     """True if records were compared."""
     written_again: bool = False
@@ -194,7 +194,7 @@ class Difference(NamedTuple):
 
 
 def in_order(differences: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Differences by their offsets; of one range in the order given."""
+    """Differences by offset; of one range in the order given."""
     return tuple(sorted(differences, key=lambda item: (item.start_offset, item.end_offset)))
 
 
@@ -202,7 +202,7 @@ class EndedApart(NamedTuple):
     """A transaction that the reference aborts and the follower commits."""
 
     transaction: OpenTransaction
-    """As open where the two logs part."""
+    """The transaction as it is open where the two logs part."""
     reference_marker: Batch
     marker: Batch
 
@@ -218,13 +218,13 @@ class Alignment(NamedTuple):
     """Batches of the follower in the examined chunks, for counting what a truncation drops."""
     reference: Batches = NO_BATCHES
     own_unchecked: Batches = NO_BATCHES
-    """Batches that only the follower has and whose checksums were never computed: they may differ by damage only."""
+    """Batches that only the follower has and whose checksums were never computed: they may differ only by damage."""
     reference_unchecked: Batches = NO_BATCHES
     """Unchecked batches of the reference below the follower's end that the follower lacks."""
     aborted: tuple[EndedApart, ...] = ()
 
     def with_differences(self, differences: Iterable[Difference]) -> Alignment:
-        """The alignment with these differences, in order, instead of its own."""
+        """The alignment with these differences, in order, in place of its own."""
         return self._replace(differences=in_order(differences))
 
 
@@ -401,9 +401,9 @@ def _stretches(
 def _holes(
     follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int, lineage: Lineage
 ) -> Iterator[Difference]:
-    """Batches of the reference within the follower's range at whose offsets the follower has none, unless its cleaner removed them there.
+    """Batches of the reference within the follower's range at whose offsets the follower has none, unless its cleaner removed them.
 
-    What that removed is known to be other records where they were of another epoch.
+    If the cleaner removed batches of another epoch, they are known to be other records.
     """
     absent = _alone(follower, foreign, own) & (foreign.ends <= follower.log_end_offset)
     for batch in foreign.where(absent):
@@ -423,9 +423,9 @@ def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: i
     """Leader epoch that `facts` certainly had at `start`, if different from that of the other side's `batch`; else None.
 
     If so, the cleaner of `facts` removed another record there, and `batch` was never in that log. Only `batches`, those of
-    `facts`, are evidence: the epoch file of a replica that fetched a cleaned log knows no more. A later epoch is certain from
-    its first batch on, an earlier one only below a batch of it or of one in between, since an epoch may have started before the
-    first batch that the cleaner left.
+    `facts`, are evidence: the epoch file of a replica that fetched a cleaned log knows no more. An epoch later than
+    `batch`'s is certain from its first batch on. An earlier one is certain only below a batch of itself or of an epoch in
+    between, since the next epoch may have started before the first batch that the cleaner left.
     """
     epochs = [epoch for epoch, _ in facts.epoch_starts]
     if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):

@@ -1,4 +1,4 @@
-"""Copies of a partition under each choice of leader: where each would be cut, and the chunks whose batches the costs need."""
+"""Copies of a partition under each possible leader: where each would be cut, and the chunks whose batches the costs need."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Candidates:
     replicas: tuple[ReplicaFacts, ...]
     """By broker id."""
     beside: tuple[ReplicaFacts, ...]
-    """Copies that Kafka does not serve from. They are not candidates; records that only they hold are lost."""
+    """Copies from which Kafka does not serve. They are not candidates; records that only they hold are lost."""
     protocol: str
     tiered: bool
 
@@ -52,7 +52,7 @@ class Candidates:
 
     @cached_property
     def cuts(self) -> CandidateCuts:
-        """Offset to which each copy is cut under each candidate. One with an unknown high watermark drops nothing for it."""
+        """Offset to which each copy is cut under each candidate. An unknown high watermark drops nothing."""
         followers = {
             facts.key: facts.following_state(
                 following_lineage(facts, self.tiered), None if facts.knows_high_watermark else facts.log_end_offset
@@ -83,9 +83,9 @@ class Candidates:
         | its holders have different batches there | yes |
         | the reference does not hold it | yes |
         | a replica has records there, below another's log start, that this one never had | yes |
-        | where logs end alike and no chunk is wanted for the reasons above, any other | no |
-        | an end, log start or recorded high watermark of any copy goes through a copy of it | yes |
-        | a cut of a copy goes through its own | yes |
+        | any other, if logs end alike and no chunk is wanted for the reasons above | no |
+        | an end, log start or recorded high watermark of any copy splits a copy of it | yes |
+        | a cut of a copy splits its own | yes |
         | a cut that drops something lies above it in the same segment, which has ends of transactions | yes |
         | any other: the reference and whoever else holds it have the same | no: its digest counts it |
         """

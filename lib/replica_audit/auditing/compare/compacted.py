@@ -1,8 +1,8 @@
-"""Comparison of two replicas of a compacted log: records that both hold must be equal, and each key must have the same latest value.
+"""Comparison of two replicas of a compacted log: records that both hold must be equal, and so must each key's latest value.
 
-Cleaners work independently, so batches, bytes and presence differ on healthy replicas (A.4). Records are read only of batches
-that differ in bytes, and of the others for keys still in doubt. Keys are compared by keyed hashes in bounded memory: a shelf
-has all records of some keys, and shelves are compared one by one.
+Cleaners work independently, so batches, bytes and presence differ on healthy replicas (A.4). Records are read of batches
+that differ in bytes, and of others only for keys still in doubt. Keys are compared by keyed hashes in bounded memory: a
+shelf has all records of some keys, and shelves are compared one by one.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class KeyState:
     undecided: int = 0
     """Further differing keys whose difference unread records or pending replication may explain."""
     kept: int = 0
-    """Members of `undecided` that are alive on the follower, and of which the reference has no record up to its end: a follower keeps them."""
+    """Keys of `undecided` that are alive on the follower and have no record on the reference up to its end: a follower keeps them."""
 
     def __add__(self, other: KeyState) -> KeyState:
         """Add the state of a disjoint set of keys."""
@@ -297,9 +297,8 @@ class CompactedPair:
     ) -> KeyState:
         """Compare the keys in doubt over [floor, end), given their latest records in batches that both have, and the `_limits` of both.
 
-        `goes_on`: the longer side has a later record, which makes a key incomparable; `excused`: that, or a transaction makes it so. A
-        key without records on one side was deleted by a tombstone below that side's cleaner's end, which the other side may not have
-        reached.
+        `goes_on`: the longer side has a later record, which makes a key incomparable; `excused`: that, or a transaction does. If one
+        side has no record of a key, a tombstone below its cleaner's end deleted the key; the other side's cleaner may lag.
         """
         theirs, their_alive = _newer(doubts.reference, shared)
         own, own_alive = _newer(doubts.follower, shared)
@@ -326,8 +325,8 @@ class CompactedPair:
         )
 
     def _undecided_on(self, shelf: int | None, decisions: Decisions) -> NDArray[np.uint64]:
-        """Hashes of keys with a record that only one side has, in a transaction that ends past that side's log, which goes on. The
-        other side's cleaner may have removed all of the transaction, with its marker: the next one there may be of a later one."""
+        """Hashes of keys with a record that only one side has, in a transaction that ends past that growing log. The other
+        cleaner may have removed the whole transaction with its marker: the next marker there may end a later one."""
         reference, follower = (store.shelf(shelf) for store in self._stores)
         found = []
         for side, own, others in ((self.reference, reference, follower), (self.follower, follower, reference)):
@@ -350,7 +349,7 @@ class CompactedPair:
     def _keys_in_doubt(self, decisions: Decisions) -> tuple[NDArray[np.uint64], int]:
         """Hashes of the keys whose latest records in the differing batches differ, and the offset from which other batches matter.
 
-        Only the keys of each shelf are kept: everything else would be as large as the records.
+        Only the keys of each shelf are kept: anything more would be as large as the records.
         """
         found = []
         needed_from = []
@@ -358,7 +357,7 @@ class CompactedPair:
             doubts = self._doubts_on(shelf, decisions)
             found.append(doubts.keys)
             if len(doubts.keys):
-                # A batch on both sides that ends below holds the latest record of no such key.
+                # A batch on both sides that ends below does not hold the latest record of any such key.
                 needed_from.append(int(min(doubts.reference[0].min(), doubts.follower[0].min())))
         return np.concatenate(found), max(self.floor, min(needed_from, default=self.floor))
 
@@ -370,8 +369,8 @@ class CompactedPair:
         _read_keyed(store, self.reference.facts, shared, keys, self.reading)
 
     def _read_later(self, store: KeyStore, keys: NDArray[np.uint64]) -> None:
-        """Add the records of `keys` that the longer side has above the end to `store`; if the logs conflict there the reference, to which the
-        follower is cut."""
+        """Add the records of `keys` that the longer side has above the end to `store`; if the logs conflict there, the
+        reference's, as the follower is cut to it."""
         reference, follower = self._sides
         is_longer = reference.facts.log_end_offset > follower.facts.log_end_offset
         longer = reference if self.is_conflict or is_longer else follower

@@ -53,7 +53,7 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
 
 
 def open_question(item: Comparison, *, is_epoch_said: bool) -> str | None:
-    """Clause on what a comparison leaves open for lack of files, so that no verdict may rest on it; None if nothing.
+    """Clause on what a comparison leaves open because files are missing, so that no verdict may rest on it; None if nothing is.
 
     `is_epoch_said`: the source of leadership gives the reference's leader epoch.
     """
@@ -100,8 +100,8 @@ def other_life(
 ) -> RecreatedTopic | None:
     """Reason why two logs may belong to different topics of one name; None if topic ids or common batches exclude that.
 
-    A reference that starts in a later epoch than the other ever had was elected empty, and all that the other holds is lost.
-    That is judged, although a recreated topic first written after an election looks the same.
+    A reference that starts in a later epoch than the other ever had was elected empty, so the other's records are lost. It
+    is judged so, although a recreated topic first written after an election looks the same.
     """
     leader = item.reference
     follower = item.follower
@@ -147,7 +147,7 @@ def _nothing_in_common(item: Comparison) -> bool:
 def _created_after(
     follower: ReplicaFacts, leadership: Leadership | None, events: Iterable[BrokerLogEvent]
 ) -> str | None:
-    """Clause that dates the topic's creation after the follower's last record; None if nothing does."""
+    """Clause that dates the topic's creation after the follower's last record; None if nothing shows that."""
     times = [chunk.last_timestamp_ms for chunk in follower.chunks.values() if chunk.last_timestamp_ms is not None]
     if not times:
         return None

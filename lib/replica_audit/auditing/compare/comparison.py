@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
     alignment: Alignment
     replays: Mapping[str, Replay]
     protocol: str
-    """The chosen one."""
+    """Name of the chosen protocol."""
     file_replay: Replay | None
     """Replay of the chosen protocol with the lineages of the epoch files; None unless both files are usable."""
     drops: Mapping[str, Tally]
@@ -59,13 +59,13 @@ class Comparison(NamedTuple):
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were needed but unavailable."""
     never_committed: Tail | None = None
-    """End part of the follower's records past the reference's end that was never committed; None if all may have been."""
+    """Final part of the follower's records past the reference's end that was never committed; None if all may have been."""
     undecided: Tail | None = None
-    """End part of these records whose commitment is unknown."""
+    """Final part of these records whose commitment is unknown."""
     unproven_below_start: OffsetRange | None = None
     """Offsets below the reference's log start that are not proven committed and may be of another history."""
     doubt: str | None = None
-    """Other explanation of all differences, which makes each of them unproven; None without one."""
+    """Another explanation of all differences, so that none of them is proven; None without one."""
 
     @property
     def replay(self) -> Replay:
@@ -139,15 +139,15 @@ class Comparison(NamedTuple):
 
     @property
     def is_cleaned_at_cut(self) -> bool:
-        """True if the reference's cleaner left nothing that shows whether it ever had the records that the follower has where it is cut, since
-        its lineage has another epoch there."""
+        """True if the reference's cleaner left no sign of whether it ever had the follower's records at the cut, where its
+        lineage has another epoch."""
         cut = self.replay.truncate_to
         epochs = {replay_lineage(one, tiered=False).epoch_for_offset(cut) for one in (self.reference, self.follower)}
         return self.reference.compacted and len(epochs) > 1
 
     @property
     def unseen_below(self) -> int:
-        """First offset of both logs if nothing shows that they agree there, so that what is below may be of another lineage; else -1."""
+        """First offset of both logs if nothing shows that they agree there, so that records below may be of another lineage; else -1."""
         floor = shared_start(self.reference, self.follower)
         agree = self.common_prefix_end is not None and self.common_prefix_end > floor
         return -1 if agree else floor
@@ -157,7 +157,7 @@ def compare(
     pair: Pair, theirs: Batches, own: Batches, records: Records | None, protocol: str, tiered: bool
 ) -> Comparison:
     """Compare a follower with the reference by their batches in the pair's chunks, and where these differ by their records;
-    without `records` by the batches' headers only.
+    without `records` only by batch headers.
 
     The high watermark is known only once all followers are compared; `with_high_watermark` adds what depends on it.
     """
@@ -168,9 +168,9 @@ def compare(
     if not follower.knows_high_watermark:
         # The follower's high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
-    # A replay by an older copy of the leader's log, or by a leader of an earlier epoch than the follower's, keeps records that the
-    # leader's present log cuts. But nothing below shared records is cut: logs that share a record of one epoch are equal below it,
-    # unless one is damaged.
+    # A replay with an older copy of the leader's log, or with a leader of an earlier epoch than the follower's, keeps
+    # records that the leader's present log cuts. But nothing below shared records is cut: logs that share a record of one
+    # epoch are equal below it, unless one is damaged.
     is_led_later = reference.is_before(follower.last_leader_epoch)
     is_cut_by_another = (reference.is_replaced or is_led_later) and keeps_committed(protocol)
     cut = replays[protocol].kept_to
@@ -241,8 +241,8 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
 
 
 def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int) -> int:
-    """Upper bound of the records in [start, end) of the common prefix that the follower drops: the number of offsets, or all it
-    drops minus those of its runs and past the reference's end."""
+    """Upper bound of the records in [start, end) of the common prefix that the follower drops: the number of offsets, or
+    all its dropped records minus those of its runs and past the reference's end."""
     ahead = comparison.alignment.ahead
     others = tally_batches(ahead.above(start)).record_count
     others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)

@@ -76,7 +76,7 @@ def has_data(batch: Batch) -> bool:
     return batch.crc_valid and batch.record_count != 0 and not batch.is_control
 
 
-#: Pieces by what they hold.
+#: Pieces by `identity`.
 ByIdentity = Mapping[tuple, Sequence[RecordRange]]
 
 
@@ -202,7 +202,7 @@ def _union(pieces: Sequence[RecordRange], until: int) -> tuple[Count, bool]:
         return Count(_covered(pieces, end), _covered(pieces, until)), not is_exact
     if all((piece.start_offset, piece.end_offset, piece.crc) == (start, end, first.crc) for piece in pieces):
         return Count(first.record_count, first.record_count if until > start else 0), not first.exact
-    # Cleaners leave different records of a batch: there are at most as many as offsets, and as all ranges have together.
+    # Cleaners leave different records of a batch: at most as many as offsets, and as all ranges have together.
     most = min(_covered(pieces, end), sum(piece.record_count for piece in pieces))
     whole = any(piece.dense and (piece.start_offset, piece.end_offset) == (start, end) for piece in pieces)
     return Count(most, min(most, max(0, until - start))), not whole

@@ -19,11 +19,11 @@ class Cause(NamedTuple):
     promised_records: int | None
     """Upper bound of the records acknowledged with acks=all; None if unknown."""
     suspects: int = 1
-    """Number of elections that may be the cause, because no log shows any more whether their leaders had the records."""
+    """Number of elections that may be the cause, because no log shows whether their leaders had the records."""
     came_back: bool = False
     """True if the winner of the election, or of one of the suspects, may have lost its log's end while down."""
     elections: tuple[Election, ...] = ()
-    """All elections that left the records behind: a deposed leader that returns uncleanly may have restored them in between."""
+    """All elections that left the records behind: in between, a deposed leader elected uncleanly may have restored them."""
 
     @property
     def excludes_commitment(self) -> bool:

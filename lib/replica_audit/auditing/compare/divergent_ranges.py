@@ -31,9 +31,9 @@ class CommitProof(NamedTuple):
     value: str
     path: str | None = None
     evidence: tuple[str, ...] = ()
-    """Sentences on the facts behind it, if more than `value`."""
+    """Sentences on the facts behind it, if there is more to say than `value`."""
     certain: bool = True
-    """False if something that nothing here shows would explain it."""
+    """False if something that is not visible here would explain it too."""
 
     def told(self) -> list[Evidence]:
         """`evidence` in the form for a finding."""
@@ -60,7 +60,7 @@ class DivergentRange(NamedTuple):
     batches: Batches
     """Batches of the follower, without `written_again`; empty if it has none."""
     written_again: Batches
-    """Batches that the reference has in its own epoch, so that no record of them is lost."""
+    """Batches that the reference has in its own epoch, so that none of their records is lost."""
     cause: Cause | None = None
     """None without leadership history, and for runs that are not conflicts."""
     proof: CommitProof | None = None
@@ -113,8 +113,8 @@ def runs_of(
 ) -> tuple[DivergentRange, ...]:
     """Form runs from a follower's `differences`, in order.
 
-    `cut` is the end of the log that the follower keeps, `deleted_to` where one of both logs begins by now, so that nothing is missing
-    below; `stretches` are the conflicting ranges.
+    The follower keeps its log up to `cut`. One of both logs begins at `deleted_to`, so nothing is missing below.
+    `stretches` are the conflicting ranges.
     """
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):

@@ -1,4 +1,4 @@
-"""Transactions whose beginning two logs have, and that end otherwise in each: a marker ends the transaction of its producer in one
+"""Transactions that two logs have begun alike and end differently: a marker ends the transaction of its producer in one
 partition (`TransactionStateManager`, KIP-98), and only its record tells COMMIT from ABORT."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def with_aborted(
 def ended_in_both(
     facts: ReplicaFacts, batches: Batches, cut: int, past: Batches, others: Batches
 ) -> Iterator[tuple[OpenTransaction, Batch, Batch]]:
-    """The transactions open at `cut`, below which two logs are alike, with their markers in both.
+    """Transactions open at `cut`, below which two logs are alike, with their markers in both.
 
     `facts` and the loaded `batches` are of one log, as are those `past` the cut; `others` are of the other log.
     """
@@ -66,10 +66,10 @@ def _ended_producers(batches: Batches) -> NDArray[np.int64]:
 def open_below(
     facts: ReplicaFacts, batches: Batches, end: int, producers: NDArray[np.int64] | None = None
 ) -> dict[int, OpenTransaction]:
-    """The transactions that a log would leave open if it ended at `end`, restricted to `producers` if given.
+    """Transactions that a log would leave open if it ended at `end`, restricted to `producers` if given.
 
-    The segment that contains `end` is known as far as its `batches` were read, which the costs of an election want whole (`chunks_to`):
-    what is open where a chunk of it was not may have ended there, and does not count.
+    The segment with `end` is known as far as its `batches` were read; the costs of an election need all of it
+    (`chunks_to`). A transaction open before an unread chunk may have ended there, and does not count.
     """
     bases = [segment.base_offset for segment in facts.segments]
     whole = [

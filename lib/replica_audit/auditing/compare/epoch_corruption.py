@@ -33,13 +33,13 @@ class _Stretch(NamedTuple):
     own: int
     other: int
     goes_on: bool
-    """True if the replica has more of this epoch after them, where the other's has ended."""
+    """True if the replica has more of this epoch after the range, where the other's has ended."""
     is_contradicted: bool
     """True if its epoch is above that of the replica's following batch, or below that of the preceding one."""
 
 
 def doubtful_epochs(copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool) -> list[CorruptEpoch]:
-    """Find ranges whose epoch may have been changed, by lineages and epoch files only; `confirm_rot` checks the batches.
+    """Find ranges whose epoch may have been changed, by lineages and epoch files alone; `confirm_rot` checks the batches.
 
     `at_rest`: all copies are of one moment, so that no file was copied before its log's last batches were written.
     """
@@ -97,7 +97,7 @@ def confirm_rot(
 
 
 def rot_by_copy(doubts: Iterable[CorruptEpoch]) -> dict[CopyKey, tuple[CorruptEpoch, ...]]:
-    """Suspicions by copy, in order of their ranges; of several on one range the first."""
+    """Suspicions by copy, in order of their ranges; of several on one range, the first."""
     found: dict[CopyKey, dict[tuple[int, int], CorruptEpoch]] = {}
     for one in doubts:
         found.setdefault(one.key, {}).setdefault((one.start_offset, one.end_offset), one)
@@ -156,8 +156,8 @@ def _split_by_file(facts: ReplicaFacts, stretches: Iterable[_Place]) -> Iterator
 
 
 def _differing(facts: ReplicaFacts, own: Sequence[_Place], theirs: Sequence[_Place]) -> Iterator[_Stretch]:
-    """Ranges that a copy has in another epoch than a second one, from its `_split_by_file` and the other's `_stretches`; batches
-    that go back in offset are left out."""
+    """Ranges that one copy has in another epoch than a second one, from its `_split_by_file` and the other's `_stretches`,
+    without batches that go back in offset."""
     at = 0
     for index, (start, end, epoch) in enumerate(own):
         falls = index + 1 < len(own) and 0 <= own[index + 1][2] < epoch

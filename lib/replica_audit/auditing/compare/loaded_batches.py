@@ -1,4 +1,4 @@
-"""Batches read from a partition's copies. Equal copies share one object, so that what is derived from it is computed once."""
+"""Batches read from a partition's copies. Equal copies share one object, so that values derived from it are computed once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replica_audit.segments.batch_rows import Batches
 
 
-#: Unproven points of second-hand input that make a number of records a bound.
+#: Reasons in second-hand input that make a number of records a bound.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}
 
 
@@ -92,7 +92,7 @@ def count_run(item: Comparison, run: DivergentRange) -> Count:
 
 
 def _is_known(item: Comparison) -> bool:
-    """True if the loss can be counted. Healthy compacted logs differ, so that their records must have been decoded."""
+    """True if the loss can be counted. Healthy compacted logs differ, so their records must have been decoded."""
     reference = item.reference
     if not (reference.compacted or item.follower.compacted):
         return True

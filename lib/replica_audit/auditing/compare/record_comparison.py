@@ -28,7 +28,7 @@ class RecordSource(Protocol):
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None, /) -> RecordRows: ...
 
 
-#: Maximum number of bytes of both replicas' batches decoded together, about.
+#: Approximate number of bytes of both replicas' batches decoded together, at most.
 _WINDOW_BYTES = 4 << 20
 
 
@@ -82,7 +82,7 @@ class RecordComparison:
     def rows(
         self, facts: ReplicaFacts, batches: Iterable[Batch], keys: NDArray[np.uint64] | None = None
     ) -> tuple[NDArray[np.void], list[OffsetRange]]:
-        """Records of `batches` (with `keys`, only of these), and the offsets of those unavailable."""
+        """Records of `batches`, or of these keys only, and the offsets of unavailable batches."""
         requests = record_requests(facts, batches)
         if not requests:
             return np.empty(0, RECORD_DTYPE), []

@@ -60,9 +60,9 @@ class ContentDeviation(NamedTuple):
     damaged: tuple[OffsetRange, ...] = ()
     """Offsets of the segment whose batches are unreadable there."""
     needed: tuple[OffsetRange, ...] = ()
-    """Part of `damaged` that belongs to the log, is below its local start and in no other segment."""
+    """Part of `damaged` that belongs to the log, below its local start, and is in no other segment."""
     is_encoded: bool = False
-    """True if it is unreadable because of its storage form: encrypted, or not described by its manifest."""
+    """True if it is unreadable because of how it is stored: encrypted, or not described by its manifest."""
 
 
 def check_contents(
@@ -116,8 +116,8 @@ def without_batch(segment: RemoteSegment, stored: RemoteObject, summary: Segment
         start = segment.start_offset if damage.expected_offset is None else damage.expected_offset
         found.append(OffsetRange(start, segment.end_offset if damage.next_offset is None else damage.next_offset))
     end = segment.start_offset if summary.greatest_last_offset is None else summary.greatest_last_offset + 1
-    # In a log that was once compacted, the last records of a segment may have been cleaned before the copy: then it has as many
-    # bytes as its broker copied, and still ends early.
+    # In a log that was once compacted, the last records of a segment may have been cleaned before the copy. Then it has as
+    # many bytes as its broker copied, and still ends early.
     if stored.segment_bytes != segment.size_bytes:
         found.append(OffsetRange(end, segment.end_offset))
     return joined(part for part in found if part.start_offset < part.end_offset)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Maximum difference between the clocks of brokers and of a store.
 _CLOCKS_DIFFER_MS = 2000
 
-#: Certainty that an object once in the store is missing without a deletion by Kafka.
+#: Confidence that an object once in the store was removed by something other than Kafka.
 Certainty = Literal["proven", "likely", "doubtful", "open"]
 
 
@@ -35,7 +35,7 @@ class MissingObject(NamedTuple):
     """Offsets of the log in its range, below the local start, and in no other segment that exists."""
     certainty: Certainty
     why: str
-    """Clause on the moments of store and metadata, for that certainty."""
+    """Clause on the moments of store and metadata, for this certainty."""
     missing: str
     """The missing part: the whole segment, or one object."""
 
@@ -125,8 +125,8 @@ class StoreMoments:
     def was_seen_at_once(self, segment: RemoteSegment, stored: RemoteObject) -> bool:
         """True if an existing segment still existed when the others were looked for.
 
-        While a store is listed or copied, retention may delete this segment after it was seen, and a later one before that is.
-        So it counts only if it existed in a second look and its file dates from the broker's copy, or in a listing with a time.
+        While a store is listed or copied, retention may delete this segment after it was seen and a later one before it is seen. So the
+        segment counts only if it existed in a second look and its file dates from the broker's copy, or if the listing has a time.
         """
         if stored.was_seen_again is False:
             return False
@@ -213,9 +213,9 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, below: int) -> tup
     | store was listed | and | it is |
     |---|---|---|
     | after the copy was finished | before the last event in the log, which has no deletion | proven |
-    | after the copy was finished | no broker ran; or an older segment of its epoch was there still, which retention deletes first | likely |
-    | after the copy was finished | older segments of earlier epochs were there still, which DeleteRecords takes just after it | doubtful |
-    | after the copy was finished | later, and it is the oldest, or nobody knows what was there still | open: retention may have deleted it since |
+    | after the copy was finished | no broker ran; or an older segment of its epoch, which retention deletes first, still existed | likely |
+    | after the copy was finished | older segments of earlier epochs, which DeleteRecords deletes just after it, still existed | doubtful |
+    | after the copy was finished | later, and it is the oldest, or it is unknown what still existed | open: retention may have deleted it since |
     | perhaps before | | open: it may have been copied since |
     """
     if not moments.was_listed_after(segment):

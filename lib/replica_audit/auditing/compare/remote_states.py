@@ -18,9 +18,9 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_START
 
 #: Time after which an unfinished copy or deletion counts as stuck.
 STUCK_MS = 3_600_000
-#: Number of attempts, `remote.log.manager.task.interval.ms` (30 s) apart, after which another one does not count as progress.
+#: Attempts, `remote.log.manager.task.interval.ms` (30 s) apart, after which another one no longer counts as progress.
 _TRIES = 10
-#: Time after an election in which size retention may not know yet what was copied, until the new leader's tasks have run.
+#: Time after an election in which size retention may not yet know what was copied, until the new leader's tasks have run.
 _JUST_ELECTED_MS = 600_000
 
 
@@ -61,8 +61,8 @@ class EarlyDeletion(NamedTuple):
     elected: PartitionState
     """The preceding election."""
     failed: tuple[RemoteSegment, ...]
-    """Copies that failed, and that retention counted as well (KAFKA-17062); empty where it ran just after the election, before it
-    knew what was copied (KAFKA-20732)."""
+    """Failed copies that retention counted as well (KAFKA-17062); empty if it ran just after the election, before it knew
+    what was copied (KAFKA-20732)."""
 
 
 def find_early_deletion(
@@ -72,12 +72,12 @@ def find_early_deletion(
     history: Sequence[PartitionState],
     kafka_version: tuple[int, ...] | None,
 ) -> EarlyDeletion | None:
-    """Find segments that the present leader deleted for size, although less is left than it had to keep: just after its election, or
-    while copies that had failed made up for what is missing.
+    """Find segments that the present leader deleted for size although less is left than it had to keep: just after its election,
+    or while failed copies counted for the rest.
 
-    Reported only without another explanation: the metadata log shows the leader, and that `retention.bytes` and `retention.ms`
-    of the topic are unchanged; the log starts where the last of the segments ends, as after retention, and rarely after
-    DeleteRecords; none of them was too old; and the log has only grown since. `facts` and `lineage` are the leader's.
+    Reported only without another explanation: the metadata log shows the leader, and that `retention.bytes` and `retention.ms` of
+    the topic are unchanged; the log starts where the last of the segments ends, as after retention, and rarely after
+    DeleteRecords; none of them was expired; and the log has only grown since. `facts` and `lineage` are the leader's.
     """
     now = history[-1] if history else None
     if now is None or now.leader_id != facts.broker_id or not all(one.is_whole for one in segments):
@@ -107,7 +107,7 @@ def find_early_deletion(
     if any(place_segment(facts, lineage, one, start)[0] != "own" for one in kept):
         return None
     reached = max((one.end_offset for one in kept), default=start)
-    if reached < facts.local_start_offset:  # what lies between was copied too, and is unknown
+    if reached < facts.local_start_offset:  # the part between was copied too, and is unknown
         return None
     left = sum(one.size_bytes for one in kept)
     left += sum(one.size_bytes for one in facts.segments if one.base_offset >= reached)

@@ -35,8 +35,8 @@ def chunks_within(part: OffsetRange) -> set[int]:
 
 
 def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage) -> set[int]:
-    """Chunks of the follower in `remote_range` whose epochs differ from the reference's `lineage`, and those below the reference's
-    log start with what it never had."""
+    """Chunks of the follower in `remote_range` whose epochs differ from the reference's `lineage`, and those below the
+    reference's log start with records that it never had."""
     low, high = remote_range(reference, follower)
     lacked = lacked_below_start(reference, follower)
     wanted = set() if lacked is None else chunks_within(lacked)
@@ -122,9 +122,8 @@ def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[Replic
     """First offset of the log that is not known to be deleted: the greatest log start known to a replica of the topic id.
 
     The log-start checkpoint is written once a minute; the epoch file loses its entries below a log start at once
-    (`UnifiedLog.maybeIncrementLogStartOffset`). Another replica that starts where an epoch of `lineage` does proves nothing: it
-    was emptied by a truncation below its local start, like an old leader after an unclean election. Inside an epoch only a log
-    start truncates an epoch file.
+    (`UnifiedLog.maybeIncrementLogStartOffset`). Another replica that starts where an epoch of `lineage` starts proves nothing: a truncation
+    below its local start emptied it, like an old leader after an unclean election. Inside an epoch only a log start truncates an epoch file.
     """
     forks = {start for _, start in lineage}
     starts = [facts.log_start_offset, _first_entry(facts)[1]]
@@ -151,8 +150,8 @@ def _first_entry(facts: ReplicaFacts) -> tuple[int, int]:
 def find_contradictory(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteSegment, ...]:
     """Segments whose epochs contradict those of the log or their own offsets (T9).
 
-    An epoch has one leader, and starts at one offset; and where two logs have the same epoch at an offset, they are the same
-    below. The first epoch of either may appear to start late: what is below was deleted, or is in the segment before.
+    An epoch has one leader and starts at one offset, and two logs with the same epoch at an offset are equal below it. The
+    first epoch of either may appear to start late: its beginning was deleted, or is in the preceding segment.
     """
     return tuple(one for one in segments if _contradicts(lineage, one))
 
@@ -179,8 +178,8 @@ def find_orphans(
 ) -> tuple[RemoteOrphan, ...]:
     """Ranges of `segments` from `start_offset` on in an epoch that the log's `lineage` rules out there.
 
-    An epoch later than the log's latest is not ruled out: the log was copied before. Nor is a range past the log's end, unless
-    the copy `is_whole`, i.e. a later one would have no more.
+    An epoch later than the log's latest is not ruled out: the log was copied before. Nor is a range past the log's end,
+    unless the copy `is_whole`: a later one would have no more.
     """
     latest = or_absent(lineage.latest_epoch)
     found: list[RemoteOrphan] = []
@@ -210,10 +209,10 @@ def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan
 
 
 def find_stable(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[int, RemoteSegment] | None:
-    """Greatest offset below which segments prove the log with `lineage` stable, and the segment that does; None without one.
+    """Greatest offset below which segments prove the log with `lineage` stable, and the segment that proves it; None without one.
 
-    A leader copies only segments that end at or below its last stable offset (`RemoteLogManager.candidateLogSegments`), so that
-    one with an unfinished copy, or deleted since, proves as much.
+    A leader copies only segments that end at or below its last stable offset (`RemoteLogManager.candidateLogSegments`), so one
+    with an unfinished copy, or deleted since, proves as much.
     """
     found = [
         (last, one)
@@ -281,9 +280,9 @@ def find_passed(
 ) -> int:
     """Greatest offset that a log start has passed according to deletions; 0 without any.
 
-    Kafka first advances the log start. Then it deletes the segments below with an epoch that the log still has, oldest first,
-    and then those of earlier epochs (`cleanupExpiredRemoteLogSegments`). So a deletion proves a log start unless an older
-    segment with its last epoch remains, or it `began_before` the log was copied, which lacks that log start.
+    Kafka first advances the log start. Then it deletes the segments below with an epoch that the log still has, oldest
+    first, and then those of earlier epochs (`cleanupExpiredRemoteLogSegments`). So a deletion proves a log start unless an
+    older segment with its last epoch remains, or it `began_before` the copy of the log, which lacks that log start.
     """
     own = [one for one in segments if one.copied_ms is not None and own_ranges(one, lineage)]
     kept = latest_epochs((one.start_offset, one.epochs[-1][0]) for one in own if one.state < DELETE_STARTED)
@@ -300,9 +299,9 @@ def find_passed(
 def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], start: int) -> RemoteHoles:
     """Find holes in remote storage between `start` and a log's local start; `segments` are those of its topic id.
 
-    Segments at the beginning that retention is deleting do not count, whatever the log-start checkpoint says, which is written
-    once a minute. Nothing is known below the first known epoch, and unless `__remote_log_metadata` is complete from its start.
-    A contradictory segment counts as having all its offsets.
+    Segments at the beginning that retention is deleting do not count, whatever the log-start checkpoint says: it is written
+    once a minute. Nothing is known below the first known epoch, and unless `__remote_log_metadata` is complete from its
+    start. A contradictory segment counts as having all its offsets.
     """
     end = facts.local_start_offset
     if not lineage or not all(segment.is_whole for segment in segments):

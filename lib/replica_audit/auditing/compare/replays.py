@@ -17,8 +17,8 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """Lineage for truncation: that of the batches.
 
     If batches may be missing from it (compaction, tiering) the epoch file's is used instead, unless a batch contradicts it: an
-    entry still has the true start of its epoch. So it is where batches without an epoch follow others: only the file tells whether
-    Kafka dropped their epochs (A.3). If no record is left, only the file remains, as the next start would load it.
+    entry still has the true start of its epoch. Likewise if batches without an epoch follow others: only the file shows whether
+    Kafka dropped the earlier epochs (A.3). If no record is left, only the file remains, as the next start would load it.
     """
     written = facts.file_lineage
     if facts.empty:
@@ -32,14 +32,14 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 
 
 def following_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
-    """Lineage with which a replica begins to follow: `replay_lineage`, but none after a clean stop without an epoch file, since only the
-    recovery of a start after any other stop makes one of the batches (A.9)."""
+    """Lineage with which a replica begins to follow: `replay_lineage`; none after a clean stop without an epoch file, since
+    only the recovery after any other stop rebuilds one from the batches (A.9)."""
     is_gone = facts.directory.is_epoch_file_empty or facts.directory.epoch_file.state == "missing"
     return Lineage() if is_gone and facts.was_stopped_before_copy else replay_lineage(facts, tiered)
 
 
 def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
-    """Lineage with which the reference answers: `replay_lineage`, and for a purged log the entry that a running broker keeps.
+    """Lineage with which the reference answers: `replay_lineage`, plus the entry that a running broker keeps for a purged log.
 
     DeleteRecords up to the end leaves (latest epoch, log start) in its cache and file; only a restart drops it.
     """
@@ -53,9 +53,9 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 def lacked_below_start(facts: ReplicaFacts, other: ReplicaFacts) -> OffsetRange | None:
     """Offsets of `other` below the log start of `facts` that were never in that log (`Lineage.lacked_from`).
 
-    A log start that moves in remote storage is in the epoch file at once, and in the checkpoint within a minute (J6).
-    None if the log ends below its own start: it lost its end, or is older than the log start, and may have had any epoch there. Nor if it is
-    empty and its epoch file may be of before its last records.
+    A log start that moves in remote storage is in the epoch file at once, and in the checkpoint within a minute (J6). None
+    if the log ends below its own start (it lost its end or is older than the log start, and may have had any epoch there),
+    or if it is empty and its epoch file may be older than its last records.
     """
     if facts.log_end_offset < facts.log_start_offset or (facts.in_any_order and not facts.lineage):
         return None
@@ -107,7 +107,7 @@ def replay_all(
 
 
 def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
-    """Replay one protocol; the reason is `recovery` if the follower's restart truncates its log and the protocol nothing more."""
+    """Replay of one protocol; the reason is `recovery` if the follower's restart truncates its log and the protocol no further."""
     outcome = replay(protocol, own, leader)
     cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
     return outcome._replace(reason="recovery") if cut_before else outcome

@@ -36,7 +36,7 @@ class LogOfPair(NamedTuple):
 def with_resent(
     reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: RecordComparison | None
 ) -> Alignment:
-    """Mark in `alignment` the follower's conflicting batches that the reference has too, past the fork, as resent by their producer."""
+    """Mark in `alignment` the follower's conflicting batches that the reference also has past the fork, as resent by their producer."""
     conflicts = [item for item in alignment.differences if item.kind == "epoch" and item.batches]
     if not conflicts:
         return alignment
@@ -90,9 +90,9 @@ def _twins_of_markers(
     reference: LogOfPair,
     reading: RecordComparison,
 ) -> dict[Batch, Batch]:
-    """Markers that the coordinator resent: from `fork` on the reference has the same sequence of batches of that producer as `chosen`.
+    """Markers that the coordinator resent: from `fork` on, the reference has the same sequence of that producer's batches as `chosen`.
 
-    A coordinator without an answer from the old leader asks the new one. Data in between must be that of `twins`.
+    A coordinator without an answer from the old leader asks the new one. Any data in between must be that of `twins`.
     """
     producers = np.unique(chosen.rows["producer_id"][chosen.control])
     sides = [

@@ -1,4 +1,4 @@
-"""Sums over batches, and over a log that reads only some of its chunks."""
+"""Sums over batches, and over a log of which only some chunks are read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tally_batches(batches: Batches) -> Tally:
 def tally_from(facts: ReplicaFacts, offset: int, batches: Batches, loaded: Collection[int]) -> Tally:
     """Records and bytes that truncation to `offset` drops: every batch whose last offset is at or above it.
 
-    `batches` are those of the chunks in `loaded`; every other chunk is on one side of `offset`, and its digest has its numbers.
+    `batches` are those of the chunks in `loaded`; every other chunk is on one side of `offset`, and its digest has the counts.
     """
     total = tally_batches(batches.above(offset))
     for number, chunk in facts.chunks.items():

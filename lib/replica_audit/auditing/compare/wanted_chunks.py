@@ -33,7 +33,7 @@ def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
 
 
 def chunks_to(facts: ReplicaFacts, offset: int) -> set[int]:
-    """Chunks of the segment with `offset`, below it, if transactions end in that segment: only its batches show which are open there."""
+    """Chunks of the segment with `offset`, below it, if transactions end in it: only its batches show which are open there."""
     below = [segment for segment in facts.segments if segment.base_offset < offset]
     if offset >= facts.log_end_offset or not below or not below[-1].ended_producers:
         return set()
