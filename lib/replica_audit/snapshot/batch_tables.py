@@ -1,7 +1,7 @@
 """Batch or record metadata as JSONL, CSV or Parquet in place of segments: whose log it describes, and its batches.
 
-A batch table has the columns of the bronze table `batches`, a record table a row for each record. Unknown columns are ignored;
-what a missing one leaves unproven is noted. There is no column for record contents.
+A batch table has the columns of the bronze table `batches`, a record table a row for each record. Unknown columns are
+ignored; what remains unproven without a column is noted. No column has record contents.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LogKey(NamedTuple):
 
 
 class LogRows(NamedTuple):
-    """Rows that a table has of one segment: least offset and number."""
+    """Rows of one segment in a table: least offset and number."""
 
     least_offset: int
     row_count: int
@@ -103,7 +103,7 @@ def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
 
 
 def count_table(snapshot: Snapshot, path: str, kind: SegmentSource) -> dict[LogKey, LogRows]:
-    """Segments that a table has rows of, from one pass over it. Raises OSError and FormatError."""
+    """Segments with rows in a table, from one pass over it. Raises OSError and FormatError."""
     offset = "base_offset" if kind == "batch_table" else "offset"
     found: dict[LogKey, LogRows] = {}
     for batch in read_table(snapshot, path, kind):
@@ -155,12 +155,12 @@ def _open_table(snapshot: Snapshot, path: str, types: Mapping[str, pa.DataType])
 
 
 def _reason(error: Exception) -> str:
-    """Error text of pyarrow without the row and value that it quotes, since unused columns may hold records."""
+    """Error text of pyarrow without the row and value it quotes, since unused columns may hold records."""
     return _QUOTED.sub(r"\1", str(error).splitlines()[0])[:200]
 
 
 def _named(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    """The batch in the columns of `types`; a column that is missing or empty is taken from its alias."""
+    """The batch in the columns of `types`; a missing or empty column is taken from its alias."""
     columns = []
     for name, kind in types.items():
         candidates = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
@@ -171,7 +171,7 @@ def _named(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.Record
 
 
 def cast_column(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """The values as those of another type; of a time the milliseconds since the epoch. Raises ArrowException."""
+    """The values as another type; times become milliseconds since the epoch. Raises ArrowException."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_timestamp(values.type):
@@ -211,7 +211,7 @@ def _json_names(head: str) -> Sequence[str]:
     return list(row) if isinstance(row, dict) else []
 
 
-#: Words of `UNPROVEN` for what a batch table without a column leaves unproven.
+#: Words of `UNPROVEN` for each column that a batch table may lack.
 _BATCH_COLUMNS = {
     "crc": ("batch_checksums", "contents"),
     "crc_valid": ("checksum_verdicts",),
@@ -241,7 +241,7 @@ def read_table_rows(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     batches = (batch for path in paths for batch in read_table(snapshot, path, file.source))
     schema = pa.schema(list(COLUMNS[file.source].items()))
     table = pa.Table.from_batches([batch.filter(_belongs(batch, file)) for batch in batches], schema)
-    # A table may be exported twice, in overlapping parts, or joined to another: equal rows are of one batch or record.
+    # A table may be exported twice, in overlapping parts, or joined to another: equal rows belong to one batch or record.
     table = table.group_by(table.column_names, use_threads=False).aggregate([])
     columns = {name for part in file.parts for name in part.columns}
     assemble = _assemble_batches if file.source == "batch_table" else _assemble_records
@@ -353,7 +353,7 @@ def _without_overlap(batches: NDArray[np.void]) -> list[int]:
 
 
 def _unlisted_bytes(batches: NDArray[np.void]) -> Iterator[Damage]:
-    """Bytes between two batches that the table has no row for: they hold no sound batch, or rows are missing."""
+    """Bytes between two batches without a row in the table: they hold no sound batch, or rows are missing."""
     ends: Sequence[int] = [0, *(batches["position"] + batches["size"]).tolist()]
     starts = batches["position"].tolist()
     for index, (end, start) in enumerate(zip(ends, starts, strict=False)):

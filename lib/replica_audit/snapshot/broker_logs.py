@@ -1,7 +1,7 @@
 """Events in `server.log`, `state-change.log` and `controller.log`: what a broker did to a replica (D.4).
 
-Optional evidence: who began to lead in which epoch from which offset with which high watermark, where a log was cut and why,
-how the ISR changed. Versions 0.10 to 4.x word this differently; lines of any other form are ignored.
+Optional evidence: elections with leader, epoch, start offset and high watermark; truncations with their reasons; changes of
+the ISR. Versions 0.10 to 4.x word these differently; lines of any other form are ignored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _NAME = re.compile(r"(?:server|state-change|controller|kafkaServer)\.(?:log|out)
 #: Part of a line that is read; none of the known lines has anything after that.
 _LONGEST_LINE = 8 << 10
 _PACKED = (".gz", ".zip", ".bz2", ".zst", ".xz")
-# Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such log.
-# Every repetition is bounded, and a name begins only where no name character precedes it, so that time grows linearly with the
-# length of a line.
+# Patterns are compiled on first use, and kept by `re`: most snapshots have no such log. Every repetition is bounded, and a
+# name begins only after another kind of character, so that time grows linearly with the length of a line.
 _TP = r"(?<![A-Za-z0-9._-])(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})(?!\d)"
 _OLD_TP = r"\[(?P<topic>[A-Za-z0-9._-]{1,249}),(?P<number>\d{1,10})\]"
 _TIME = r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d):(\d\d):(\d\d)[,.](\d{3})"
@@ -35,8 +34,8 @@ _ON_PARTITION = (
     r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?"
     r"(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})[ ,\]]"
 )
-#: (kind, word, pattern); the first match counts. `\d+` in a pattern is a number of at most 19 digits. Words are cheap to search
-#: for, and most lines contain none.
+#: (kind, word, pattern); the first match counts. `\d+` in a pattern is a number of at most 19 digits. Words are fast to
+#: search for, and most lines contain none.
 _SHAPES = tuple(
     (kind, word, "(?a)" + pattern.replace(r"\d+", r"\d{1,19}(?!\d)"))
     for kind, word, pattern in (
@@ -213,7 +212,7 @@ def _event(
 
 
 def _state(text: str | None, path: str) -> dict | None:
-    """A partition's state from JSON, None if the line has none. Raises ValueError for anything else."""
+    """A partition's state from JSON; None if the line has none. Raises ValueError for anything else."""
     if text is None:
         return None
     state = parse_json(text, path, "")

@@ -1,7 +1,7 @@
 """The small text files of a log dir: checkpoints of offsets and epochs, partition.metadata, meta.properties.
 
-Read as Kafka reads them (`CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`,
-`PartitionMetadataFile`, `java.util.Properties`): by lines that end in LF, CR or CRLF, the last one with or without.
+Read as Kafka reads them (`CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
+`java.util.Properties`): by lines that end in LF, CR or CRLF; the last may have no end.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _HINT = "Kafka refuses such a file or reads other values from it: compare with t
 
 
 def contradict_stop(directory: ReplicaDir) -> bool:
-    """True if a replica's checkpoints are not as a clean stop leaves them (C.2): with the log end as recovery point, and no high
-    watermark or epoch start past it. A missing or damaged file contradicts nothing."""
+    """True if a replica's checkpoints are not as a clean stop leaves them (C.2): recovery point at the log end, no high
+    watermark or epoch start past it. Missing or damaged files do not contradict a stop."""
     flushed, mark = directory.recovery_point_checkpoint, directory.high_watermark_checkpoint
     entries = directory.checkpoint_epochs or ()
     starts = [start for _, start in entries] if increases(entries) else []
@@ -51,11 +51,11 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
 
 
 def _offsets_as_written(data: bytes) -> dict[TopicPartition, int] | None:
-    """`_epochs_as_written` for a `*-offset-checkpoint`, which has a line for each of a broker's partitions."""
+    """Entries of a `*-offset-checkpoint`, which has a line for each of a broker's partitions, as from `_epochs_as_written`."""
     head = _WRITTEN_HEAD.match(data)
     if head is None:
         return None
-    # A topic has one name for all its lines: a broker's checkpoint may name a million partitions.
+    # Topic names are shared between lines: a broker's checkpoint may name a million partitions.
     names: dict[bytes, str] = {}
     entries: dict[TopicPartition, int] = {}
     count, end = 0, head.end()
@@ -71,7 +71,7 @@ def _offsets_as_written(data: bytes) -> dict[TopicPartition, int] | None:
 def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...]:
     """Entries (leader epoch, start offset) of a `leader-epoch-checkpoint` in file order, even if they decrease.
 
-    What Kafka makes of contradictory entries is decided elsewhere. An empty file has no entries. Errors as in `parse_offset_checkpoint`.
+    How Kafka treats contradictory entries is decided elsewhere. An empty file has no entries. Errors as in `parse_offset_checkpoint`.
     """
     read = _epochs_of_short if len(data) <= _SHORT else _epochs_as_written
     return read(data) or tuple(
@@ -80,13 +80,13 @@ def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...
     )
 
 
-#: Bytes of a file that is kept for equal ones of other replicas.
+#: Maximum size of files kept for equal ones of other replicas, in bytes.
 _SHORT = 4096
 
 
 def _epochs_as_written(data: bytes) -> tuple[tuple[int, int], ...] | None:
-    """The entries of a file exactly as Kafka writes it, parsed all at once, for files of a million lines; None for any other,
-    which is read line by line to report what is wrong."""
+    """Entries of a file exactly as Kafka writes it, parsed at once since it may have a million lines; None for any other
+    file, which is read line by line to report what is wrong."""
     words = data.split()
     between = b"\n\n" + b" \n" * (len(words) // 2 - 1)
     if len(words) < 2 or not data.endswith(b"\n") or data.translate(None, b"0123456789") != between:
@@ -141,14 +141,14 @@ class MetaProperties(NamedTuple):
 def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     """`node.id`, else `broker.id`, `cluster.id` and `directory.id`, each None if absent. Raises FormatError.
 
-    An id that is not a number of 0 or more is an error; an empty file has no id, which the caller has to judge.
+    An id that is not a number of 0 or more is an error. An empty file has no id, which the caller must judge.
     """
     properties: dict[str, tuple[Line, str]] = {}
     for line in _lines(data, path):
         text = line.text.lstrip(" \t\f")
         if text and text[0] not in "#!":
             match = _PROPERTY.match(text)
-            assert match is not None  # each of its parts may be empty
+            assert match is not None  # each part may be empty
             key, value = match.groups()
             properties[re.sub(r"\\(.)", r"\1", key)] = line, re.sub(r"\\(.)", r"\1", value).rstrip()
 
@@ -208,7 +208,7 @@ def _parse_entries(data: bytes, path: str, width: int, shape: str) -> Iterator[t
     expected = second.number(second.text, INT32, "the number of entries")
     count = 0
     for line in lines:
-        # Java's split keeps an empty field before leading blanks and drops trailing ones.
+        # Java's split keeps an empty field before leading blanks, but drops trailing ones.
         fields = re.split(r"[ \t\x0b\f]+", line.text.rstrip(" \t\x0b\f"))
         if len(fields) != width or not fields[0]:
             raise line.error(shape)

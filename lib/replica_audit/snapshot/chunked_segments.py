@@ -49,7 +49,7 @@ class ChunkedSegment:
         return min(self.chunk_bytes, self.size_bytes - chunk * self.chunk_bytes)
 
     def bytes_in(self, object_bytes: int) -> int:
-        """Number of segment bytes in an object of that size: those of its complete chunks."""
+        """Number of segment bytes in the complete chunks of an object of this size."""
         return min(self.size_bytes, self.chunk_bytes * bisect_right(self.ends, object_bytes))
 
 
@@ -93,8 +93,8 @@ def _stored_sizes(index: dict, number: int) -> Sequence[int]:
 
 
 def _decode_sizes(data: bytes) -> Sequence[int]:
-    """Decode the output of `ChunkSizesBinaryCodec`: count; if above 1, a base, and the width of what is added to it for each
-    size but the last; the last size. Raises ValueError."""
+    """Decode the output of `ChunkSizesBinaryCodec`: count; if above 1, a base, the width of the differences, and the
+    difference from the base of each size but the last; then the last size. Raises ValueError."""
     count = int.from_bytes(data[:4], "big")
     if count == 0:
         if len(data) != 4:
@@ -116,8 +116,8 @@ def _decode_sizes(data: bytes) -> Sequence[int]:
 class DecompressedChunks(PositionedReads):
     """The segment in a compressed object, as a seekable stream. Memory: one chunk, at most `GREATEST_EXPANSION`.
 
-    A chunk that is broken or incomplete reads as zeros, which hold no batch: the scan reports the missing offsets, and
-    continues after it. Raises OSError for a chunk that expands beyond the limit.
+    A broken or incomplete chunk reads as zeros, which contain no batch: the scan reports the missing offsets and continues
+    after it. Raises OSError for a chunk that expands beyond the limit.
     """
 
     def __init__(self, stream: BinaryIO, segment: ChunkedSegment, path: str) -> None:

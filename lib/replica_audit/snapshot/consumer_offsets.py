@@ -1,6 +1,6 @@
 """The group coordinator's log `__consumer_offsets`: the offsets that consumer groups committed last.
 
-Only bookkeeping is read: group, topic, partition, offset, leader epoch, time, topic id; not what a client wrote beside its
+Only bookkeeping is read: group, topic, partition, offset, leader epoch, time, topic id; not the text that a client stores with its
 offset (`metadata`). Kafka: `CoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue`; before 4.0 `GroupMetadataManager`.
 """
 
@@ -20,7 +20,7 @@ from replica_audit.snapshot.storage import Snapshot
 #: Key versions of offsets; higher ones are for groups, members and assignments.
 _KEY_VERSIONS = (0, 1)
 _GREATEST_VALUE_VERSION = 4
-#: The first version with a leader epoch, the only one with an expiry, and the first flexible one (KIP-320, KIP-211, KIP-915).
+#: First version with a leader epoch, the only one with an expiry, and the first flexible one (KIP-320, KIP-211, KIP-915).
 _WITH_EPOCH, _WITH_EXPIRY, _FLEXIBLE = 3, 1, 4
 _TOPIC_ID = 0
 
@@ -31,7 +31,7 @@ _Key = tuple[str, str, int]
 def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[GroupOffset]:
     """Committed offsets in one copy: the last commit of each key, unless deleted since. Raises OSError and FormatError.
 
-    Offsets committed in a transaction count from its marker on.
+    Offsets committed in a transaction count once its marker follows.
     """
     latest: dict[_Key, GroupOffset] = {}
     pending: dict[int, list[tuple[_Key, GroupOffset | None]]] = {}
@@ -67,7 +67,7 @@ def _apply(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key
 
 
 def _control_type(key: bytes) -> int:
-    """The type of a control record, which follows its version."""
+    """Type of a control record, which follows the version."""
     fields = FieldReader(key)
     fields.int16()
     return fields.int16()

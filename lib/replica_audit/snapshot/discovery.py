@@ -97,15 +97,15 @@ def _stand_in(path: str) -> str | None:
     return "batch_table" if name.endswith(_TABLE_ENDINGS) and not fnmatchcase(name, "replica[_-]progress*") else None
 
 
-#: Directories of a log dir that are expected there though they are not partitions.
+#: Directories that belong in a log dir although they are not partitions.
 _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 
 
 def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spreading | None = None) -> Inventory:
     """Everything in `snapshot`; `topics` are shell patterns on whole names that replicas and segments must match.
 
-    With `spreading`, tasks read the partition directories if there are many: their replicas are in `spread`, not in `replicas`
-    and `segments`. Texts and tables in place of segments are matched against all of these, so with such input one pass reads everything.
+    With `spreading`, tasks read the partition directories if there are many: their replicas are in `spread`, not in `replicas` and
+    `segments`. Texts and tables in place of segments are matched against all replicas, so with such input one pass reads everything.
 
     Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in `quarantine`:
     CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR and META-DIR-OWNER, and INPUT-IGNORED for files that are not input.
@@ -117,7 +117,7 @@ def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spread
 
 
 class _Discovery:
-    """One pass over a snapshot, or over what tasks have left of it."""
+    """One pass over a snapshot, or over the part that tasks have left."""
 
     def __init__(self, snapshot: Snapshot, topics: tuple[str, ...], spread: SpreadTree | None) -> None:
         self._snapshot = snapshot
@@ -149,7 +149,7 @@ class _Discovery:
             self._quarantine += spread.quarantine
 
     def _is_wanted(self, topic: str) -> bool:
-        """True if a topic passes every filter: what one broker was not asked for cannot be compared."""
+        """True if a topic passes every filter: topics that one broker was not asked for cannot be compared."""
         return all(matches(patterns, topic) for patterns in self._filters)
 
     def inventory(self) -> Inventory:
@@ -187,7 +187,7 @@ class _Discovery:
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         of_kind: dict[str, list[TreeEntry]] = defaultdict(list)
         for entry in self._files:
-            # `_look_into` has set the kinds of those in log dirs.
+            # `_look_into` has set the kinds of the others, in log dirs.
             of_kind[self._kinds.get(entry.path) or kind_by_name(entry.path)].append(entry)
         self._counts.update({kind: len(entries) for kind, entries in of_kind.items()})
         dumps = [entry.path for entry in of_kind["dump_text"]]
@@ -287,7 +287,7 @@ class _Discovery:
         for name, entry in folder.files.items():
             parsed = parse_directory_name(name)
             if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
-                # Such as an unfollowed link in place of a partition directory.
+                # For example an unfollowed link in place of a partition directory.
                 partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
             number = len(partitions) + len(folder.unlisted)
@@ -299,7 +299,7 @@ class _Discovery:
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
 
     def _look_at_directory(self, log_dir: LogDir, name: str, child: Folder, is_foreign: bool) -> TopicPartition | None:
-        """Count a directory of a log dir, and read what is not a partition in use; returns the partition of one that is."""
+        """Count a directory of a log dir, and read it unless it is a partition in use; returns that partition."""
         parsed = parse_directory_name(name)
         self._counts[f"directory_{parsed.kind}"] += 1
         self._note_files(child, parsed.kind, is_foreign)
@@ -327,7 +327,7 @@ class _Discovery:
             self._put_aside.append(found)
 
     def _wanted_copies(self, found: Sequence[HeldReplica], leaderships: Iterable[Leadership]) -> Iterator[HeldReplica]:
-        """The copies put aside by Kafka that belong to wanted partitions."""
+        """Wanted copies among those that Kafka has put aside."""
         asked = {(one.replica.topic_id, one.replica.partition) for one in found}
         names = {one.replica.topic_partition for one in found}
         told: Iterable[tuple[str | None, TopicPartition]] = chain(
@@ -380,7 +380,7 @@ class _Discovery:
                 self._counts["log_superseded_by_swap"] += found.superseded
 
     def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
-        """Entries of a broker's leader-epoch-checkpoint, even of a topic that the filter leaves out."""
+        """Entries of a broker's leader-epoch-checkpoint, even of topics that the filter leaves out."""
         at = TopicPartition(topic, partition)
         known = [(one.topic_id, one.checkpoint_epochs) for one in self._read.get((broker_id, at), ())]
         unread = [*self._unread.get((broker_id, at), ()), *self._read_by_tasks(broker_id, at)]
@@ -389,7 +389,7 @@ class _Discovery:
         return next((entries for of_topic, entries in known if of_topic == topic_id), None)
 
     def _read_by_tasks(self, broker_id: int, at: TopicPartition) -> Iterator[Folder]:
-        """Directories of a partition in log dirs whose directories tasks have read."""
+        """Directories of a partition in log dirs that tasks have read."""
         for log_dir in self._log_dirs_of[broker_id]:
             folder = Folder(posixpath.join(log_dir, str(at)))
             with suppress(OSError):  # not an ordinary one, so it was read here
@@ -399,7 +399,7 @@ class _Discovery:
                 yield folder
 
     def _duplicates(self, log_dirs: Iterable[LogDir]) -> tuple[DuplicateReplica, ...]:
-        """Replicas that a broker has twice; those that tasks read only where a broker has several log dirs."""
+        """Replicas that a broker has twice; of those read by tasks only if a broker has several log dirs."""
         of_brokers = Counter(one.broker_id for one in log_dirs)
         several = max(of_brokers.values(), default=0) > 1
         return find_duplicates(chain(self._replicas, self._spread if several else ()))
@@ -421,7 +421,7 @@ class _Discovery:
 def _log_dirs_of(
     brokers: Sequence[Collection[int]] | None, log_dirs: Iterable[LogDir]
 ) -> tuple[tuple[str, ...], ...] | None:
-    """The paths of the log dirs of each group of brokers."""
+    """Paths of the log dirs of each group of brokers."""
     if brokers is None:
         return None
     return tuple(tuple(one.path for one in log_dirs if one.broker_id in group) for group in brokers)

@@ -1,4 +1,4 @@
-"""Evidence of brokers in a snapshot: files that stand for those of log dirs, listed and opened as if they were there.
+"""Evidence of brokers in a snapshot: files that represent those of log dirs, listed and opened as if they were there.
 
 `snapshot.evidence_lists` finds it.
 """
@@ -54,8 +54,7 @@ class ListedFile(NamedTuple):
     size: int
     parts: tuple[EvidencePart, ...]
     change: str
-    """Inode and time of the last change of its content, in the form of `Snapshot.last_change`, with a digest in place of the
-    inode's time."""
+    """Inode and time of the last change of its content, as in `Snapshot.last_change`, but with a digest in place of the inode's time."""
     source: str
     """The file that contains the list."""
     brought: tuple[tuple[EvidencePart, ...], ...] = ()
@@ -79,18 +78,18 @@ class EvidenceFiles:
     """Topic patterns of the collections that had any."""
     problems: list[Problem] = field(default_factory=list)
     brokers: dict[str, frozenset[int]] = field(default_factory=dict)
-    """For each archive at the root, the brokers that it has lists of, as far as it could be read."""
+    """Brokers with lists in each archive at the root, as far as it could be read."""
     left: dict[str, frozenset[str]] = field(default_factory=dict)
     """By log dir, the partitions that were collected again since."""
     own: set[str] = field(default_factory=set)
-    """The evidence's own files, replaced in listings by the files that they stand for."""
+    """The evidence's own files; listings show the files they represent instead."""
     _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))
 
     def __bool__(self) -> bool:
         return bool(self.own)
 
     def overlay(self, tree: Tree) -> Tree:
-        """The tree with the files that the evidence stands for, in place of its own."""
+        """The tree with the files that the evidence represents, in place of its own."""
         if not self.own and not any(entry.path.endswith(_FRAMES) for entry in tree.entries):
             return tree
         entries = {entry.path: entry for entry in tree.entries if entry.path not in self.own}
@@ -114,13 +113,13 @@ class EvidenceFiles:
         return Tree(tuple(sorted(entries.values())), tuple(told))
 
     def children(self, folder: str, found: Iterable[TreeEntry], prefix: str = "") -> tuple[TreeEntry, ...]:
-        """Entries of a directory, given those that the storage has `found` there."""
+        """Entries of a directory, given the entries that the storage has `found`."""
         entries = {one.path: one for one in found if one.path not in self.own and self._hides(one.path) is None}
         entries.update(self._children.get(folder, {}))
         return tuple(sorted(one for one in entries.values() if one.name.startswith(prefix)))
 
     def open(self, path: str, open_real: Open) -> BinaryIO:
-        """Open a file that the evidence stands for. Raises OSError, NotCapturedError and FormatError."""
+        """Open a file that the evidence represents. Raises OSError, NotCapturedError and FormatError."""
         file = self.files[path]
         if file.kind == "stub":
             raise NotCapturedError(f"{path}: only its name is part of the evidence")
@@ -134,7 +133,7 @@ class EvidenceFiles:
         return FrameStream(frames(file.parts), file.size, brought, changed)
 
     def _hides(self, path: str) -> str | None:
-        """The collected log dir that a file or directory is a copy of, from another moment; None for all others."""
+        """Collected log dir of which a file or directory is a copy from another moment; None for all others."""
         if path in self.directories:
             return None
         for top in self.log_dirs:
@@ -145,7 +144,7 @@ class EvidenceFiles:
         return None
 
     def copies_of(self, broker_id: int, source: str) -> list[str]:
-        """Log dirs that stand for a broker's directory `source`, including partitions collected again."""
+        """Log dirs that represent a broker's directory `source`, including partitions collected again."""
         return [top for top, one in self.log_dirs.items() if one.broker_id == broker_id and self.sources[top] == source]
 
     def same_files(self, path: str) -> list[str]:
@@ -157,9 +156,9 @@ class EvidenceFiles:
         return [one for copy in copies if (one := f"{copy}{path[len(top) :]}") in self.files]
 
     def leave(self, log_dirs: Iterable[str], partitions: Iterable[str]) -> None:
-        """Note that partitions of log dirs were collected again, and drop their metadata log, which was as well.
+        """Note that partitions of log dirs were collected again, and drop their metadata log, which was collected again too.
 
-        Their data of the partitions stays: it may have records that the broker has lost since.
+        The partitions' own data stays: it may have records that the broker has lost since.
         """
         for top in log_dirs:
             self.left[top] = self.left.get(top, frozenset()) | frozenset(partitions)
@@ -172,7 +171,7 @@ class EvidenceFiles:
             self._children.get(top, {}).pop(folder, None)
 
     def has(self, log_dir: str, partition: str) -> bool:
-        """True unless a later collection stands for a log dir's partition, whose checkpoints there then do not count."""
+        """True unless a later collection represents this partition of a log dir: checkpoints of the log dir then do not count for it."""
         only = self.log_dirs[log_dir].partitions if log_dir in self.log_dirs else ()
         return partition not in self.left.get(log_dir, ()) and (not only or partition in only)
 
@@ -192,7 +191,7 @@ class EvidenceFiles:
 
 
 def read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> bytes:
-    """The bytes of a part. Raises OSError if they are not those that were collected, naming `source`."""
+    """Bytes of a part. Raises OSError, which names `source`, if they are not what was collected."""
     data = read_member(open_real, part.member)
     if len(data) != part.member.size or hashlib.sha256(data).hexdigest() != part.sha256:
         place = f"{path} at byte {part.member.offset}" + ("" if part.member.file == path else f" of {part.member.file}")

@@ -32,7 +32,7 @@ from replica_audit.snapshot.file_tree import Problem, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
 
 _HEAD = re.compile(r"evidence-([0-9]{1,10})(\.bytes-[0-9]{1,16})?\.json")
-#: Name of an archive of wanted ranges, and the end of the names in it, with the time.
+#: Name of an archive of wanted ranges; the end of the names in it, with the time.
 _BROUGHT = re.compile(r"evidence-([0-9]{1,10})-wanted-")
 _OF_BROUGHT = re.compile(r"\.bytes-([0-9]{1,16})(?:\.|$)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -64,7 +64,7 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
 
 
 def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[ListReader]:
-    """A reader for each `evidence-<broker>.json`, and for each incomplete archive; anything else is in `found.problems`."""
+    """A reader for each `evidence-<broker>.json` and each incomplete archive; the rest is in `found.problems`."""
     places = list(_find_places(root, open_real, found))
     yield from _read_heads(places, open_real, found)
     for place in places:
@@ -78,7 +78,7 @@ def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFil
 
 
 def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[Place]:
-    """The root, if files of evidence lie there, and the archives, each of one broker."""
+    """The root, if it has files of evidence, and the archives, each of one broker."""
     heads = {one.path: Member(one.path, 0, one.size) for one in root if not one.is_dir and _HEAD.fullmatch(one.path)}
     if heads:
         yield Place("", heads)
@@ -118,10 +118,10 @@ def _read_heads(places: Iterable[Place], open_real: Open, found: EvidenceFiles) 
 
 
 def _take_over(readers: Iterable[HeadReader], found: EvidenceFiles) -> list[HeadReader]:
-    """Take over everything that the readers list, and return those that succeeded; earlier evidence whose files a later one may
-    name is left to that one."""
+    """Take over everything that the readers list, and return those that succeeded. Earlier evidence whose files later
+    evidence may name is left to the later."""
     used: list[HeadReader] = []
-    # Evidence that names files of earlier evidence comes first, the latest of it before the others.
+    # Evidence that names files of earlier evidence comes first, the latest of it before the rest.
     for reader in sorted(readers, key=lambda one: (-one.started if one.after else 1, one.place.path, one.name)):
         newer = next((one for one in used if one.follows(reader)), None)
         if newer is not None:
@@ -137,15 +137,15 @@ def _take_over(readers: Iterable[HeadReader], found: EvidenceFiles) -> list[Head
 
 
 def _list_tar(open_real: Open, path: str, members: dict[str, Member]) -> None:
-    """Add the files of a tar to `members`; of several with one name the last. Raises OSError and tarfile's errors, after adding
-    those read so far."""
+    """Add the files of a tar to `members`; the last counts if a name occurs twice. Raises OSError and tarfile's errors,
+    after adding the files read so far."""
     with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for info in files_of(archive):
             members[info.name] = Member(path, info.offset_data, info.size, int(info.mtime))
 
 
 def _with_brought(base: ListedFile, brought: ListedFile) -> ListedFile:
-    """The file with ranges that were collected later, unless they are of another file in its place."""
+    """The file with ranges that were collected later, unless they belong to another file in its place."""
     inode, modified = base.change.split()[:2]
     their_inode, their_modified, digest = brought.change.split()
     if their_inode != inode:
@@ -192,7 +192,7 @@ class ListedLine(NamedTuple):
 
     @property
     def identity(self) -> list[object]:
-        """Values that identify a file with its content."""
+        """Values that identify a file and its content."""
         return [self.fields.get(name) for name in IDENTITY]
 
     @property
@@ -211,7 +211,7 @@ class ListReader:
 
     broker_id: int
     started: int
-    """Start of the collection in ms; for an incomplete archive an upper bound: the time of its last list."""
+    """Start of the collection in ms; for an incomplete archive the time of its last list, an upper bound."""
     is_later = False
     """True for ranges that were collected later."""
 
@@ -223,7 +223,7 @@ class ListReader:
 
     @property
     def path(self) -> str:
-        """Path in the snapshot of the archive, or of the last file where they are unpacked."""
+        """Path in the snapshot of the archive, or of the last unpacked file."""
         return self.place.path or self._shown
 
     def lines(self) -> Iterator[ListedLine]:
@@ -231,7 +231,7 @@ class ListReader:
         raise NotImplementedError
 
     def file(self, line: ListedLine) -> ListedFile:
-        """The file of a line. Raises FormatError."""
+        """The file that a line lists. Raises FormatError."""
         parts = line.fields.get("parts", [])
         numbers = [line.fields.get(name, 0) for name in ("size", "inode", "mtime_ns")]
         if not all(is_whole(one, 0, INT64) for one in numbers) or not isinstance(parts, list):
@@ -279,7 +279,7 @@ class BrokenReader(ListReader):
     def __init__(
         self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int, brought_ms: int | None = None
     ) -> None:
-        """`brought_ms`: the time of an archive of wanted ranges, which has no lists then."""
+        """`brought_ms`: time of an archive of wanted ranges, which then has no lists."""
         super().__init__(found, open_real, place, place.path)
         self.broker_id = broker_id
         self.is_later = brought_ms is not None
@@ -314,7 +314,7 @@ class HeadReader(ListReader):
         self._same: dict[str, list[object]] = {}
 
     def log_dirs(self) -> list[str]:
-        """Names in the evidence of the log dirs that it was collected from."""
+        """Names that the evidence gives to the log dirs from which it was collected."""
         return [one.log_dir for one, _ in self._log_dirs]
 
     def topics(self) -> list[str]:
@@ -332,7 +332,7 @@ class HeadReader(ListReader):
         return self.after and bool(lists) and self.started >= 1000 * max(place.members[one].modified for one in lists)
 
     def read(self) -> None:
-        """Take over everything listed, except what `add_same` adds. Raises OSError and FormatError, and then takes nothing over."""
+        """Take over everything listed, except what `add_same` adds. Raises OSError and FormatError; then nothing is taken over."""
         for one, source in self._log_dirs:
             if other := next(iter(self._found.copies_of(one.broker_id, source)), None):
                 raise self._refuse_beside(one.log_dir, other)
@@ -385,8 +385,8 @@ class HeadReader(ListReader):
             raise self._refuse("paths below its log dirs", show_value(line.path))
 
     def add_same(self) -> None:
-        """Take over the files of earlier evidence that it names: of each the latest with computed checksums, else the latest;
-        missing ones are incomplete."""
+        """Take over the files of earlier evidence that it names: of each the latest with computed checksums, else the
+        latest. Missing ones are incomplete."""
         waiting = dict(self._same)
         unchecked: dict[str, ListedFile] = {}
         if not waiting:
@@ -411,13 +411,13 @@ class HeadReader(ListReader):
             self._found.incomplete[path] = "the earlier evidence that has it, as it has not changed since, is not here"
 
     def add_again(self) -> None:
-        """Let partitions that were collected again replace what was collected of them before."""
+        """Let partitions that were collected again replace their earlier collections."""
         tops = tuple(f"{one}/" for one in self.log_dirs())
         before = [top for one, source in self._log_dirs for top in self._found.copies_of(one.broker_id, source)]
         times = {self._found.log_dirs[top].finished_ms or 0 for top in before}
         if not tops or not before or self.started < max(times):
             return  # collected again before the present evidence
-        # What is collected again after an image may be of the broker's own disk.
+        # A collection made again after an image may be from the broker's own disk.
         kinds = {self._found.log_dirs[top].kind for top in before} - {None, "image"}
         if len(kinds) == 1:
             # A broker that was down at the first collection counts as down, whatever --kind says now.

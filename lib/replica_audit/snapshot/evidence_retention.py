@@ -31,21 +31,21 @@ class Archive(NamedTuple):
     """Beginning of its collection; for an incomplete archive the time of the last known write."""
     bytes: int
     named: int
-    """Number of its files that an archive kept for its own sake names; the greatest over such archives."""
+    """Number of its files that an archive kept for its own sake names; the greatest such number if there are several."""
     needed: bool
-    """True if it began at `since` or later, no later evidence has everything that it may have, its files are named, or that is
-    unknown."""
+    """True if it began at `since` or later, its files are named, no later evidence has everything that it may have, or any
+    of this is unknown."""
 
 
 class Collected(NamedTuple):
-    """One collection of a broker, and what decides whether a later one replaces it."""
+    """One collection of a broker, and the facts that decide whether a later one replaces it."""
 
     reader: ListReader
     names: Counter[str]
     """Number of files that it names in each earlier archive."""
     unread: frozenset[str]
     filled: frozenset[str]
-    """Log dirs with segments in it: an unmounted disk has none."""
+    """Log dirs with segments in it; an unmounted disk has none."""
 
     def replaces(self, other: Collected) -> bool:
         """True if this is later and has everything that the other may have, except what was deleted on the broker."""
@@ -62,8 +62,8 @@ class Collected(NamedTuple):
 
 
 def find_archives(directory: str, since: int) -> tuple[list[Archive], dict[str, str]]:
-    """The archives in a local directory, oldest first, and the reasons why others cannot be read. Those count as needed, as do
-    all archives of a broker that they may belong to.
+    """The archives in a local directory, oldest first, and the reasons why others are unreadable. Those count as needed, as
+    do all archives of brokers to which they may belong.
 
     `since` is in ms since the epoch. Raises UsageError if there is no such directory, and OSError.
     """
@@ -91,8 +91,7 @@ def find_archives(directory: str, since: int) -> tuple[list[Archive], dict[str, 
 
 
 def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> set[str]:
-    """Names of the log dirs that a broker's archives were collected from; `paths` are all archives that may be its own. Raises
-    OSError."""
+    """Names of the log dirs from which a broker's archives were collected; `paths` are all archives that may be its own. Raises OSError."""
     own = set(map(os.path.basename, paths))
     # Unpacked archives count too.
     root = [
@@ -104,7 +103,7 @@ def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> 
 
 
 def claim_archives(directory: str, since: int, held: ExitStack) -> tuple[list[Archive], dict[str, str], list[int]]:
-    """`find_archives`, with the brokers whose collection is running: all archives of these count as needed. No other collection
+    """`find_archives`, and the brokers whose collection is running: all their archives count as needed. No other collection
     can begin while `held` is open. Raises UsageError and OSError."""
     archives, problems = find_archives(directory, since)
     free, busy = set(), []
@@ -137,8 +136,8 @@ def lock_of(directory: str, broker_id: int) -> str:
 
 @contextmanager
 def _claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
-    """True if the broker was claimed: no collection of it into the directory begins until the end; False while one is running.
-    Raises OSError.
+    """True if the broker was claimed: no collection from it into the directory can begin until the claim ends. False if one
+    is running. Raises OSError.
 
     The scripts of `capture-plan` use the same lock: a file, or without flock a directory.
     """
@@ -165,9 +164,9 @@ def _claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
 
 
 def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[Collected]:
-    """Contents of a broker's collections, in order of time; one that cannot be read is added to `problems`."""
+    """Contents of a broker's collections by time; unreadable ones are added to `problems`."""
     having: dict[int, str] = {}
-    # As `HeadReader.add_same` chooses.
+    # As chosen by `HeadReader.add_same`.
     checked: set[int] = set()
     found = []
     for reader in sorted((one for one in readers if not one.is_later), key=lambda one: one.started):

@@ -31,7 +31,7 @@ class Problem(NamedTuple):
     path: str
     reason: str
     is_told_elsewhere: bool = False
-    """True if its content is read at another path, so that nothing is left out."""
+    """True if its content is read at another path, so that nothing is omitted."""
 
 
 class PackedNames:
@@ -63,4 +63,4 @@ class Tree:
     entries: tuple[TreeEntry, ...]
     problems: tuple[Problem, ...]
     unlisted: Mapping[str, PackedNames] = field(default_factory=dict)
-    """Names of directories left out with everything below them, by the path of their parent."""
+    """Names of directories that are left out with everything below, by the path of their parent."""

@@ -1,4 +1,4 @@
-"""Copies of partitions of Kafka's internal topics, each read completely; for each partition the copy that reaches furthest counts."""
+"""Copies of partitions of Kafka's internal topics, each read completely; of each partition the copy that reaches furthest counts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TopicCopy(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """The end of what a copy has, and the parts of it that could not be decoded."""
+    """End of a copy's content, and the parts of it that could not be decoded."""
 
     leader_epoch: int
     """Leader epoch of the last batch; -1 without batches."""
@@ -83,11 +83,11 @@ class InternalTopic(Generic[_Said]):
 
     name: str
     may_say: str
-    """Clause on what is missing with a copy that cannot be read."""
+    """Clause on what is lost with an unreadable copy."""
     read: Callable[[Snapshot, TopicCopy], ReadCopy[_Said]]
 
     def try_read(self, snapshot: Snapshot, copy: TopicCopy) -> tuple[ReadCopy[_Said] | None, list[QuarantineRow]]:
-        """Entries of one copy, None if it cannot be read, with quarantine rows for everything unread."""
+        """Entries of one copy (None if unreadable), and quarantine rows for everything unread."""
         found: ReadCopy[_Said] | None = None
         unread: tuple[tuple[str, int | None, str], ...]
         try:
@@ -105,8 +105,7 @@ class InternalTopic(Generic[_Said]):
     def read_all(
         self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each = map
     ) -> tuple[list[_Said], list[QuarantineRow]]:
-        """Entries of the copies in `log_dirs`, for each partition of the copy that reaches furthest, with quarantine rows as
-        from `try_read`."""
+        """Entries of the copy that reaches furthest of each partition in `log_dirs`, with quarantine rows as from `try_read`."""
         copies, rows = self.read_copies(snapshot, find_copies(snapshot, log_dirs, self.name), each)
         return sorted(said for one in copies for said in one.said), rows  # type: ignore[type-var]
 

@@ -1,7 +1,7 @@
 """Lines of kafka-dump-log's text, 0.10 to 4.3: a batch, or a record in a listing without batches.
 
-Every line is matched from its first to its last fixed word, so that a payload that looks like fields is not mistaken for them.
-Payloads, keys and header keys are skipped and never kept. Kafka: `DumpLogSegments`.
+Every line is matched from its first to its last fixed word, so that a payload is not mistaken for fields. Payloads, keys
+and header keys are skipped and never kept. Kafka: `DumpLogSegments`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEY, _PAYLOAD = b" key: ", b" payload: "
 _FIELD_ENDS = (*(b"%d" % digit for digit in range(10)), b"true", b"false", b"}")
 _TIME = rb"(?P<kind>CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+)"
 
-# Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such text.
+# Patterns are compiled on first use, and kept by `re`: most snapshots have no such text.
 
 #: magic 2: 0.11 has no `count`, `isControl` comes and goes, `isvalid` moved to the end in 2.2, `deleteHorizonMs` exists since
 #: 3.2. Below magic 2 the line begins with the entry's own (last) offset.
@@ -106,7 +106,7 @@ class Contents(NamedTuple):
         return begins and follows and before.endswith(b"]" if self.has_headers else _FIELD_ENDS)
 
     def are_left_out(self, line: bytes) -> bool:
-        """True if the record's line shows neither key nor payload."""
+        """True if the record's line has neither key nor payload."""
         return _KEY not in line and _PAYLOAD not in line and (line.endswith(b"]") or not self.has_headers)
 
 
@@ -119,11 +119,11 @@ class InnerLine(NamedTuple):
 
 
 class RecordLine(NamedTuple):
-    """A record, or in 0.10 also a whole entry, since those look alike."""
+    """A record or, in 0.10, perhaps a whole entry: the two look alike."""
 
     offset: int
     position: int
-    """Position of the entry or batch that contains it."""
+    """Position of the entry or batch that contains the record."""
     timestamp: int
     is_append_time: bool
     is_valid: bool
@@ -138,7 +138,7 @@ class RecordLine(NamedTuple):
     sequence: int
     is_transactional: bool
     is_oldest: bool
-    """True for a line of 0.10, where `codec` is the message's own, not that of the entry around it."""
+    """True for a line of 0.10, where `codec` is that of the message, not of the entry around it."""
     contents: Contents
 
     @property
@@ -148,8 +148,7 @@ class RecordLine(NamedTuple):
 
 
 def parse_batch_line(line: bytes) -> BatchLine | None:
-    """The batch of a batch line; None for any other line, for one without a verdict on its CRC, and for numbers that no batch
-    can have."""
+    """The batch of a batch line; None for any other line, one without a verdict on its CRC, or one with numbers that no batch can have."""
     match = re.fullmatch(_BATCH, line)
     if match is None or (match.group("valid") is None) == (match.group("early") is None):
         return None

@@ -11,11 +11,11 @@ from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, parse_whole
 from replica_audit.snapshot.log_dir_names import parse_file_name
 
-# Patterns are compiled when they are first needed, and kept by `re`: most snapshots have no such text.
+# Patterns are compiled on first use, and kept by `re`: most snapshots have no such text.
 _STARTING = rb"(?:Log starting|Starting) offset: \d+\s*"
 _INVALID_BYTES = rb"Found (\d+) invalid bytes at the end of \S+\s*"
 _TOO_SMALL = rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead"
-#: The tool prints a line piece by piece, so that its last error may stand in the middle of one.
+#: The tool prints a line piece by piece, so its last error may be in the middle of one.
 _DIED = (
     rb"(?:(?:baseOffset|offset): -?\d+ [^#]*?)?"
     rb'(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
@@ -38,7 +38,7 @@ def parse_invalid_bytes(line: bytes) -> int | None:
 
 
 def parse_failure(line: bytes) -> tuple[str, int | None] | None:
-    """The error that the tool died of, and the length field at fault, if any; None for any other line."""
+    """Error that ended the tool, and the length field at fault, if any; None for any other line."""
     died, small = re.match(_DIED, line), re.match(_TOO_SMALL, line)
     if small is not None:
         return "CorruptRecordException", parse_whole(small.group(1), -INT32 - 1, INT32)
@@ -46,7 +46,7 @@ def parse_failure(line: bytes) -> tuple[str, int | None] | None:
 
 
 def is_remark(line: bytes) -> bool:
-    """True for an empty line and for remarks of the tool, which are derived from the batches here as well."""
+    """True for an empty line and for remarks of the tool that are derived from the batches here too."""
     return re.match(_REMARK, line) is not None
 
 
@@ -61,7 +61,7 @@ _OTHER_FILES = (
 )
 _FIRST_OFFSET = rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): (\d+)"
 _STEP = 4 << 20
-#: No path is longer, and both lines that begin a listing fit.
+#: Longer than any path, and enough for both lines that begin a listing.
 _GREATEST_HEADLINES = 16 << 10
 _USUAL_HEADLINES = 512
 #: Longer lines come in pieces.
@@ -82,8 +82,8 @@ class Section(NamedTuple):
 def find_sections(stream: BinaryIO) -> list[Section]:
     """The listings of logs in a text, in order; those of indexes, snapshots and other files are skipped.
 
-    A line `Dumping …` counts only if what follows it fits, since a payload may contain one. Reads the text once, and little of
-    it twice. Raises FormatError for UTF-16, which a Windows shell writes.
+    A line `Dumping …` counts only if a listing follows, since a payload may contain such a line. Reads the text once, and
+    little of it twice. Raises FormatError for UTF-16, which a Windows shell writes.
     """
     sections: list[Section] = []
     current: tuple[str, int] | None = None
@@ -136,7 +136,7 @@ def _find_headlines(stream: BinaryIO, words: bytes) -> tuple[list[int], int]:
         text = kept + chunk
         at = text.find(headline)
         while at >= 0:
-            # The line feed before the text is not one of its bytes.
+            # The line feed before the text is not part of it.
             found.append(begin + at)
             at = text.find(headline, at + 1)
         kept = text[-len(words) :]
@@ -151,7 +151,7 @@ def _read_headline(stream: BinaryIO, start: int, size: int) -> tuple[str, bool]:
     kind = parse_file_name(name.rpartition("/")[2]).kind
     if kind in ("unknown", "tmp"):
         return name, False
-    # A text that broke off may have no second line; if the tool died at once, the log has no line.
+    # A text that was cut off may have no second line; if the tool failed at once, the log has no line.
     following = lines[1] if len(lines) > 1 else b""
     fits = is_start(following) if kind == "log" else re.match(_OTHER_FILES, following) is not None
     return name, fits or start + len(lines[0]) + 1 >= size or following.startswith((DUMPING, *_DEATHS))

@@ -39,16 +39,16 @@ from replica_audit.snapshot.dump.dump_text import (
 from replica_audit.snapshot.provenance import BATCHES, ENTRIES, FINGERPRINT, RECORDS, SecondHandLog
 from replica_audit.text import count
 
-#: Records of --skip-record-metadata; without a key the Scala tool leaves out the bar.
+#: Records of --skip-record-metadata; for a record without a key, the Scala tool omits the bar.
 _WITHOUT_METADATA = (b"| key: ", b"| payload: ", b" key: ", b" payload: ")
 _RECORDS = (b"baseOffset: ", b"offset: ")
-#: The end of an unprintable payload is unknown: this many lines at the end may be the tool's again.
+#: The end of an unprintable payload is unknown: this many final lines may again be the tool's.
 _LAST_WORDS = 100
 _WASTE_BYTES, _WASTE_FACTOR = 16 << 20, 4
 
 
 class Spread(NamedTuple):
-    """The records that a deep listing shows of one entry or batch."""
+    """Records that a deep listing shows of one entry or batch."""
 
     first_offset: int
     last_offset: int
@@ -65,7 +65,7 @@ class DumpListing(NamedTuple):
     spreads: dict[int, Spread]
     invalid_bytes: int
     failure: tuple[str, int | None] | None
-    """The error that the tool died of, and the length field at fault."""
+    """Error that ended the tool, and the length field at fault."""
     has_holes: bool
     """True if positions are not consecutive: lines were left out of the text."""
     odd_line: int | None
@@ -88,7 +88,7 @@ class _Ahead:
         self._seen: deque[tuple[int, bytes]] = deque()
         self._passed_bytes = 0
         self._wasted_bytes = 0
-        """Bytes looked at in vain; limited in proportion to those passed, so that claims of huge sizes cost no more than the text."""
+        """Bytes read in vain; limited in proportion to those passed, so that claims of huge sizes cost no more than the text."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         while True:
@@ -101,8 +101,8 @@ class _Ahead:
     def pass_contents(self, line: bytes, contents: Contents) -> bool:
         """Take the lines that continue a record's key and payload, if their end can be found; True if it was.
 
-        `line` is the record's first. They end where all their bytes are there; in a text that could not print them unchanged
-        the length differs, and nothing is taken.
+        `line` is the record's first. Key and payload end where all their bytes are present; if the text could not print
+        them unchanged, the length differs, and nothing is taken.
         """
         if contents.are_left_out(line) or contents.end(line):
             return True
@@ -162,7 +162,7 @@ class _Reader:
             if number < 2 and (line.startswith(DUMPING) or is_start(line)):
                 self._has_start |= number == 1
                 continue
-            # A number at the end of a text without a final line feed may have been cut.
+            # A number at the end of a text without a final line feed may be cut off.
             is_cut = not raw.endswith(b"\n") and line[-1:].isdigit()
             if not is_cut and self._take(line):
                 # Lines before another record were not the tool's last words.
@@ -196,7 +196,7 @@ class _Reader:
     def _hear_last_words(self) -> tuple[int, tuple[str, int | None] | None]:
         """Invalid bytes and failure that the tool may have reported after a record of unknown end.
 
-        Only words that the tool alone uses are believed: a payload may well hold a stack trace.
+        Only the tool's own words are believed: a payload may well contain a stack trace.
         """
         invalid = [found for line in self._last_words if (found := parse_invalid_bytes(line)) is not None]
         died = [
@@ -256,7 +256,7 @@ class _Reader:
         self._pass_contents(line, record.contents)
         self._has_holes |= last < 0 and record.position > 0
         self._records.setdefault(record.position, []).append(record)
-        # 0.10's line for a whole wrapper has the last offset of what is inside, and no number.
+        # The 0.10 line for a whole wrapper has the last offset of its content, and no number.
         if not record.is_oldest or record.codec == "none":
             self._count(record.position, record)
         return True
@@ -298,7 +298,7 @@ def assemble_dumped_log(listings: Sequence[DumpListing], base_offset: int) -> Se
 
 
 def _disagree(lines: dict[int, BatchLine], other: dict[int, BatchLine]) -> bool:
-    """True if two listings show different entries at one position, so that they are of different moments."""
+    """True if two listings show different entries at one position, so that they were made at different times."""
     return any(
         (line.last_offset, line.crc, line.size)
         != (other[position].last_offset, other[position].crc, other[position].size)
@@ -323,7 +323,7 @@ def _whole_entries(listing: DumpListing) -> dict[int, BatchLine]:
             found[position] = _entry(record)
     last = positions[-1] if positions else None
     if last in found and listing.records[last][0].codec == "none" and len(found) < len(positions):
-        # Nothing follows to show whether this is one more message inside a wrapper.
+        # Nothing follows to show whether this is another message inside a wrapper.
         del found[last]
     return found
 
@@ -358,7 +358,7 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
     if is_old and not line.attributes & CODEC_MASK:
         spread = Spread(last, last, 1, line.max_timestamp)
     elif is_old and spread is not None and spread.last_offset != last:
-        # Another moment, or a listing that broke off inside this entry.
+        # Made at another time, or cut off inside this entry.
         spread = None
     if is_old and spread is not None:
         base = spread.first_offset
@@ -386,11 +386,11 @@ _FINGERPRINTED = attrgetter(
 
 
 def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
-    """A batch known only by its records: its size is that of keys and values, its CRC a fingerprint of the lines."""
+    """A batch known only from its records: its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
     unproven |= {"batch_checksums", "sizes"}
     if len(records) == 1 and first.crc is not None:
-        # It may be an entry of its own or alone inside one: it must look the same in every log.
+        # Alone inside an entry or an entry of its own: it must look the same in every log.
         return _row(_entry(first._replace(codec="none")), None, first.offset, unproven)
     shown = [_FINGERPRINTED(one) for one in records]
     if first.magic == 2:
