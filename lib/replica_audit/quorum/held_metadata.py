@@ -61,7 +61,7 @@ class HeldMetadata:
 
     @property
     def copies(self) -> tuple[MetadataCopy, ...]:
-        """Readable copies with records."""
+        """Readable copies with records or a snapshot."""
         return self.compared.usable
 
     @cached_property

@@ -26,7 +26,7 @@ class LogDir(NamedTuple):
     kind: str
     """broker or controller."""
     is_blank: bool = False
-    """True if it has no more than a disk that was formatted and never used."""
+    """True if it has no more than a formatted disk that was never used."""
 
 
 class DuplicateReplica(NamedTuple):
@@ -54,7 +54,7 @@ class MetadataLog(NamedTuple):
 
 
 class BrokerLogFile(NamedTuple):
-    """A `server.log`, `state-change.log` or `controller.log`, rotated or not."""
+    """A `server.log`, `state-change.log` or `controller.log`, perhaps rotated."""
 
     path: str
     size_bytes: int
@@ -63,7 +63,7 @@ class BrokerLogFile(NamedTuple):
 
 
 class CopiedLogDir(NamedTuple):
-    """One log dir of the snapshot: beginning and end of its copy (ms, None if unknown), and what the broker did."""
+    """One log dir of the snapshot: start and end of its copy (ms, None if unknown), and the state of the broker."""
 
     broker_id: int
     log_dir: str
@@ -74,21 +74,21 @@ class CopiedLogDir(NamedTuple):
     is_evidence: bool = False
     """True if the evidence collector wrote it, which can be run again."""
     partitions: tuple[str, ...] = ()
-    """The only partitions it has, collected again; empty: all."""
+    """The only partitions in it, if these were collected again; empty if it has all."""
     is_unseen: bool = False
-    """True if the copier looked for the running broker and did not see it: `kind` is null, not left out."""
+    """True if the copier looked for the running broker and did not find it: `kind` is then null, not left out."""
     ahead_ms: int | None = None
-    """Time by which the broker's clock was past the last batch of its metadata log when that was copied; None if unknown."""
+    """Time by which the broker's clock was ahead of the last batch of its metadata log when that was copied; None if unknown."""
 
     @property
     def may_be_image(self) -> bool:
-        """True if its files may be those of an image of the broker's disk, which is older than the copy, and lacks what was not on the
-        disk yet: that is said, or the broker was not seen to run (C.2, "Images of a disk")."""
+        """True if its files may come from an image of the broker's disk, which is older than the copy and lacks what was
+        not yet on the disk: the manifest says so, or the broker was not seen running (C.2, "Images of a disk")."""
         return self.kind == "image" or self.is_unseen
 
 
 class Manifest(NamedTuple):
-    """Content of manifest.json; None if it leaves a value out."""
+    """Content of manifest.json; missing values are None."""
 
     quiesced: bool | None
     kafka_version: str | None
@@ -106,7 +106,7 @@ class Inventory(NamedTuple):
     segments: tuple[SegmentFile, ...]
     duplicates: tuple[DuplicateReplica, ...]
     orphan_checkpoints: tuple[OffsetCheckpointRow, ...]
-    """Lines whose partition has no current directory in that log dir: of a future replica, or deleted since."""
+    """Lines for partitions without a current directory in that log dir: of a future replica, or deleted since."""
     metadata_logs: tuple[MetadataLog, ...]
     metadata_copies: tuple[MetadataLogRow, ...]
     """Comparison of the metadata logs."""
@@ -116,7 +116,7 @@ class Inventory(NamedTuple):
     """Leadership from topic listings and leadership.json, each with its `source`."""
     leadership_files: tuple[str, ...]
     remote_logs: tuple[tuple[str, ...], ...] | None
-    """For each partition of `__remote_log_metadata`, log dirs of the brokers that lead it or are in sync, up to the first
+    """For each partition of `__remote_log_metadata`, the log dirs of brokers that lead it or are in sync, up to the first
     unknown partition; None if the topic is unknown."""
     manifest: Manifest | None
     broker_logs: tuple[BrokerLogFile, ...]
@@ -134,9 +134,9 @@ class Inventory(NamedTuple):
     """Copies that Kafka does not serve from (`replica_dirs.read_put_aside`, `deleted_segments`)."""
     put_aside_segments: tuple[SegmentFile, ...] = ()
     unplaced: tuple[ReplicaDir, ...] = ()
-    """Copies put aside whose partition is not in the snapshot, as far as ids tell."""
+    """Copies put aside whose partition is not in the snapshot, as far as ids show."""
     observation: ObservedCluster | None = None
-    """Answers of brokers to `observe`."""
+    """Brokers' answers to `observe`."""
     spread: SpreadReplicas = SpreadReplicas()
     """Replicas of a large snapshot, read by tasks; they are not in `replicas`, nor their segments in `segments`."""
 
@@ -167,7 +167,7 @@ class Inventory(NamedTuple):
 
     @property
     def blank(self) -> dict[str, int]:
-        """Log dirs of the cluster that have nothing, not even a text or table in place of a log, with the ids of their nodes."""
+        """Empty log dirs of the cluster, without even a text or table in place of a log, and the ids of their nodes."""
         used = {one.log_dir for one in self.replicas}
         return {
             one.path: one.broker_id
@@ -180,6 +180,6 @@ class Inventory(NamedTuple):
 
     @property
     def brokers(self) -> list[int]:
-        """Brokers with a log dir, or a text or table in its place, in the snapshot, in order."""
+        """Brokers with a log dir in the snapshot, or a text or table in its place, in order."""
         of_dirs = {one.broker_id for one in self.log_dirs if one.kind == "broker" and one.broker_id is not None}
         return sorted(of_dirs | {one.broker_id for one in self.replicas})

@@ -9,7 +9,7 @@ from replica_audit.literals import LEADERSHIP_SOURCES
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import PartitionStateRow
 
-#: Fields of a state that its row has, and those that are lists.
+#: Fields of a state in its row, and those that are lists.
 _STATE_FIELDS = [name for name in PartitionStateRow._fields if name in PartitionState._fields]
 
 _STATE_LISTS = (
@@ -63,7 +63,7 @@ def state_rows(leadership: Leadership) -> Iterator[PartitionStateRow]:
 def leadership_of_rows(rows: Iterable[PartitionStateRow]) -> Leadership | None:
     """The leadership of the most trusted source among one partition's rows, in any order; None without rows.
 
-    Of several listings' rows the last given counts.
+    If there are rows of several listings, the last counts.
     """
     states = list(rows)
     for source in LEADERSHIP_SOURCES:
@@ -119,7 +119,7 @@ def leadership_of_history(
     fenced: tuple[int, ...] | None,
     fenced_since: Mapping[int, int],
 ) -> Leadership:
-    """The last committed state of a history, which must have one, with the history; in a deleted topic nobody is in sync or assigned."""
+    """The last committed state of a history, which must have one, with the history. In a deleted topic nobody is in sync or assigned."""
     last = next(state for state in reversed(history) if not state.uncommitted)
     exists = last.occasion != "deleted"
     return Leadership(

@@ -42,7 +42,7 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
         except FormatError:
             return entry
 
-    # Of a million partitions only one entry is held as JSON.
+    # Of a million partitions only one entry at a time is held as JSON.
     entries = parse_json(data, path, _HINT, read)
     if not isinstance(entries, list):
         raise FormatError(path, None, "a list", "one value", _HINT)
@@ -95,7 +95,7 @@ def _parse_entry(entry: object, number: int, path: str) -> Leadership:
 
 @lru_cache(maxsize=1 << 12)
 def _shared(brokers: tuple[int, ...]) -> tuple[int, ...]:
-    """The brokers; of equal ones, which many partitions have, one object is held."""
+    """The brokers, as one shared object for equal ones: many partitions have the same."""
     return brokers
 
 
@@ -115,7 +115,7 @@ class RootFiles:
         self._snapshot = snapshot
 
     def read(self, name: str, kind: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
-        """A file, parsed; None if it is missing or, with a row in `quarantine`, cannot be read."""
+        """A parsed file; None if it is missing or cannot be read (with a row in `quarantine`)."""
         if name not in self.names:
             return None
         self.kinds[name] = kind
@@ -142,9 +142,9 @@ class RootFiles:
 def read_leaderships(
     root: RootFiles, metadata: MetadataReading, replicas: HeldCopies, is_wanted: Callable[[str], bool]
 ) -> tuple[tuple[Leadership, ...], tuple[str, ...], tuple[frozenset[int], ...] | None]:
-    """Leaderships of the wanted topics, sorted; the names of root files that they come from; and for each partition of
-    `__remote_log_metadata` the brokers that lead it or are in sync (if nobody is, eligible or last known), up to the first
-    unknown partition, None if no source has the topic.
+    """Leaderships of the wanted topics, sorted; names of the root files that give them; and, for each partition of
+    `__remote_log_metadata`, the brokers that lead it or are in sync (else eligible or last known), up to the first unknown
+    partition (None if no source has the topic).
 
     The epoch files of `replicas`, which are read several times, show which files are older than the logs.
     """
@@ -159,15 +159,14 @@ def read_leaderships(
     listed = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(_by_place(one for one in metadata.leaderships if one.topic_partition not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
-    # By one column after the other, the last one first: keys of all columns take more memory.
+    # Sorted by one column after the other, the last one first: keys of all columns take more memory.
     for column in ("source", "partition", "topic"):
         wanted.sort(key=attrgetter(column))
     return tuple(wanted), tuple(paths), _in_sync(found.values(), counts.get(REMOTE_SEGMENTS.name))
 
 
 def _having_all(one: Leadership) -> set[int]:
-    """Brokers that have every committed record: the leader, those in sync, eligible ones (KIP-966); without any of them, the
-    last known."""
+    """Brokers with every committed record: the leader, those in sync, and eligible ones (KIP-966); without any, the last known."""
     leads = () if one.leader_id is None else (one.leader_id,)
     return {*leads, *(one.isr or ()), *one.elr} or set(one.last_known_elr)
 
@@ -196,7 +195,7 @@ def _read_listings(root: RootFiles, replicas: HeldCopies, found: _Found, counts:
     paths = []
     for name, listing in root.read_each("*topics-describe*.txt", "topics_describe", _parse_listing):
         paths.append(name)
-        # Of several listings the last by name counts; with a date in the name that is the newest.
+        # If there are several listings, the last by name counts: with a date in the name that is the newest.
         found.update(_by_place(marked_if_overtaken(listing.leaderships, replicas)))
         counts.update(listing.counts)
         for problem in listing.problems:

@@ -31,7 +31,7 @@ LOG_DIR_FILES = {
     **{name: name.replace("-", "_") for name in OFFSET_CHECKPOINTS},
 }
 
-#: A directory of a broker or controller in a snapshot, or the begin of a name, with the node id.
+#: A directory of a broker or controller in a snapshot, or the start of a name, with the node id.
 _NODE = re.compile(r"(broker|controller)-([0-9]{1,10})(?![0-9])")
 _SUFFIXED = re.compile(r"(.*)\.([0-9a-f]{32})-(delete|future|stray)", re.S)
 #: Suffixes of a segment and the files beside it, and of files being replaced or removed.
@@ -61,7 +61,7 @@ class NodeName(NamedTuple):
 
 
 def parse_node_name(name: str) -> NodeName | None:
-    """Node at the begin of a name such as `broker-1` or `broker-1.orders-0.dump.txt`; None where it begins otherwise."""
+    """Node at the start of a name such as `broker-1` or `broker-1.orders-0.dump.txt`; None if there is none."""
     match = _NODE.match(name)
     if match is None or int(match.group(2)) > INT32:
         return None
@@ -104,7 +104,7 @@ class FileName(NamedTuple):
         return self.kind if self.state == "live" else f"{self.kind}_{self.state}"
 
 
-# All brokers have the same names, and every file of a directory parses its name.
+# Cached: all brokers have the same names, and every file of a directory parses its name.
 @lru_cache(maxsize=1 << 14)
 def parse_directory_name(name: str) -> DirectoryName:
     """Kind and partition of a directory directly below a log dir; the topic in -delete and -stray names may be shortened."""
@@ -142,19 +142,19 @@ def parse_snapshot_name(name: str) -> tuple[int, int] | None:
 
 
 def deleted_in(path: str) -> str:
-    """The `log_dir` that stands for the `.deleted` segments in the directory `path`: the files as a shell pattern."""
+    """The `log_dir` that represents the `.deleted` segments in the directory `path`: the files as a shell pattern."""
     return f"{path}/{_DELETED}"
 
 
 def directory_of_deleted(log_dir: str) -> str | None:
-    """The directory whose `.deleted` segments a `log_dir` stands for (`deleted_in`); None for any other."""
+    """The directory whose `.deleted` segments a `log_dir` represents (`deleted_in`); None for any other."""
     return log_dir.removesuffix(f"/{_DELETED}") if log_dir.endswith(f"/{_DELETED}") else None
 
 
 def kind_of_copy(path: str, log_dir: str) -> str:
     """Kind of a partition's copy at `path`: current, future, stray, delete or deleted_segments.
 
-    The `log_dir` of a copy that Kafka has put aside is its own directory, since a log dir may have several, or the `deleted_in` of one.
+    The `log_dir` of a copy that Kafka has put aside is its own directory, since a log dir may have several, or its `deleted_in`.
     """
     if log_dir == deleted_in(path):
         return "deleted_segments"

@@ -27,7 +27,7 @@ from replica_audit.snapshot.log_dir_names import (
 )
 from replica_audit.snapshot.storage import Snapshot
 
-#: Names that only files have, besides those of a partition.
+#: File names that no directory has, besides those of a partition.
 _FILES = {*LOG_DIR_FILES, "manifest.json", "leadership.json"}
 
 
@@ -133,8 +133,8 @@ def _named_id(snapshot: Snapshot, path: str) -> int | None:
 
 
 def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[QuarantineRow]:
-    """A row for each log dir in a directory that is named for another node of the snapshot than its meta.properties says; none where
-    names count hosts, so that no name is its node's and some match none."""
+    """A row for each log dir in a directory named for another node of the snapshot than meta.properties has; none if the
+    names only number hosts, so that no name fits its node and some fit none."""
     owners = {one.broker_id for one in log_dirs}
     names = [_named_id(snapshot, one.path) for one in log_dirs]
     pairs = list(zip(log_dirs, names))
@@ -151,8 +151,8 @@ def misnamed(snapshot: Snapshot, log_dirs: Sequence[LogDir]) -> Iterator[Quarant
 
 
 def registered_elsewhere(log_dirs: Iterable[LogDir], online: Mapping[int, Collection[str]]) -> Iterator[QuarantineRow]:
-    """A row for each log dir of a broker by its meta.properties that is `online`, by its id, on another broker: a controller refuses to
-    register it there (KIP-858, `ClusterControlManager.registerBroker`)."""
+    """A row for each log dir that meta.properties gives to one broker and that, by its id, is `online` on another: a
+    controller refuses to register it for the first (KIP-858, `ClusterControlManager.registerBroker`)."""
     owners = {directory: broker for broker, some in online.items() for directory in some}
     for one in log_dirs:
         owner = owners.get(one.directory_id or "", one.broker_id)
@@ -174,7 +174,7 @@ def choose_cluster(log_dirs: list[LogDir]) -> str | None:
 def find_broker_logs(
     entries: Iterable[TreeEntry], log_dirs: Sequence[LogDir]
 ) -> tuple[list[BrokerLogFile], list[QuarantineRow]]:
-    """Brokers' own logs, each with its broker if known, and a row for each one without."""
+    """Brokers' own logs, each with its broker if known, and a row for each log without one."""
     found, unowned = [], []
     for entry in entries:
         around = [

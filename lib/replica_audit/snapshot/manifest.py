@@ -25,7 +25,7 @@ MANIFEST = "manifest.json"
 _HINT = "see docs/capture.md on manifest.json, or leave the file out"
 _STEP = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-#: Name of a partition directory, with the suffix of one that is moved or deleted.
+#: Name of a partition directory, perhaps with the suffix of a moved or deleted one.
 _DIRECTORY = re.compile(r".*-\d+(\.[0-9A-Za-z_-]+-(delete|future|stray))?")
 #: Files of which only the names are read.
 _NAMES_ONLY = (".index", ".timeindex", ".txnindex", ".snapshot", ".tmp", ".lock")
@@ -77,7 +77,7 @@ class CopiedFiles:
         return OSError(f"{error}; {MANIFEST} says that it was copied") if path in self.files else error
 
     def check(self, path: str, stream: BinaryIO) -> None:
-        """Read a file that was just opened, and go back to its start. Raises OSError if it is not what was copied."""
+        """Read a file that was just opened, and go back to its start. Raises OSError if it is not the file that was copied."""
         copied = self.files.get(path)
         if copied is None:
             return
@@ -166,7 +166,7 @@ def parse_manifest(data: bytes | str, path: str) -> Manifest:
 
 
 def with_log_dirs(manifest: Manifest | None, collected: Iterable[CopiedLogDir]) -> Manifest | None:
-    """The manifest with the log dirs that were collected as evidence, unless it names them itself."""
+    """The manifest, with the log dirs that were collected as evidence unless it names them itself."""
     named = () if manifest is None else manifest.brokers
     known = {one.log_dir for one in named}
     added = tuple(one for one in collected if one.log_dir not in known)
@@ -177,7 +177,7 @@ def with_log_dirs(manifest: Manifest | None, collected: Iterable[CopiedLogDir]) 
 
 
 def with_ends_of_metadata(manifest: Manifest | None, ends: Iterable[tuple[int, str, int]]) -> Manifest | None:
-    """The manifest with `ahead_ms`, by the (node id, log dir, time in ms of the last batch) of copies of the metadata log."""
+    """The manifest with `ahead_ms`, from `ends`: (node id, log dir, time in ms of the last batch) of copies of the metadata log."""
     if manifest is None:
         return None
     ahead: dict[int, int] = {}
@@ -193,9 +193,9 @@ def with_own_names(
 ) -> tuple[Manifest | None, list[QuarantineRow]]:
     """The manifest with the names that log dirs have in the snapshot, and rows on entries that fit none, which are left out.
 
-    An entry holds for the log dir that it names and all below it; '' is the snapshot itself. One that names none here, such as a
-    path on the broker, holds for the broker's only log dir, if it is the broker's only entry, and for everything of a broker that
-    has no log dir here, such as texts in place of segments. One that names another broker's holds for none: disks were swapped.
+    An entry applies to the log dir that it names and all below it; '' is the snapshot itself. If it names none here but, say, a path on
+    the broker, it applies to the broker's only log dir if it is the broker's only entry, and to everything of a broker without a log
+    dir here, such as texts in place of segments. If it names another broker's log dir it applies to none: disks were swapped.
     """
     if manifest is None:
         return None, []
@@ -229,19 +229,19 @@ def with_own_names(
 
 
 def _contains(log_dir: str, path: str) -> bool:
-    """True if `path` is `log_dir`, or below it; '' is the snapshot itself."""
+    """True if `path` is `log_dir` or below it; '' is the snapshot itself."""
     return not log_dir or f"{path}/".startswith(f"{log_dir}/")
 
 
 def entries_around(log_dir: str, entries: Iterable[CopiedLogDir]) -> list[CopiedLogDir]:
-    """The `entries` of a broker that apply to a log dir: its own, else those of the innermost directory around it that has some."""
+    """The `entries` of a broker that apply to a log dir: its own, else those of the innermost directory around it with any."""
     around = [one for one in entries if _contains(one.log_dir, log_dir)]
     innermost = max((one.log_dir for one in around), key=len, default=None)
     return [one for one in around if one.log_dir == innermost]
 
 
 def _without_dots(path: str) -> str:
-    """A path as the snapshot has it, in place of `./broker-1` or `broker-1/`; '' for `.`."""
+    """A path as in the snapshot: without `./` and a final `/`; '' for `.`."""
     return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
@@ -264,7 +264,7 @@ def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
 
 
 def _parse_time(path: str, place: str, value: object) -> int | None:
-    """Milliseconds since the epoch, from such a number or a time in ISO 8601 (UTC unless a zone is given)."""
+    """Milliseconds since the epoch, from a number of these or a time in ISO 8601 (UTC unless a zone is given)."""
     if value is None or is_whole(value, 0, INT64):
         return value
     text = _typed(path, place, value, str, "a time")

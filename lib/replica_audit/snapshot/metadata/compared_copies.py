@@ -40,7 +40,7 @@ class MetadataComparison(NamedTuple):
     """Conclusions from all readable copies."""
 
     quorum: Quorum
-    """Quorum in which metadata applied by brokers counts as committed."""
+    """Quorum in which metadata that brokers applied counts as committed."""
     leaderships: tuple[Leadership, ...]
     """By the newest copy of the only history left, or of all copies."""
     stale: Stale | None
@@ -51,7 +51,7 @@ class MetadataComparison(NamedTuple):
     proven: tuple[Proven, ...]
     """The proven end of each of `groups`."""
     unknown: tuple[str, ...]
-    """Clauses on topics that brokers have applied and this history, from its first record on, does not know, if all was copied at rest."""
+    """Clauses on topics that brokers applied and this history, complete from its first record, lacks, if all was copied at rest."""
     set_aside: tuple[MetadataCopy, ...]
     """Copies of histories that cannot be the right one, if one history is left."""
     voters: tuple[int, ...]
@@ -60,7 +60,7 @@ class MetadataComparison(NamedTuple):
     """`MetadataImage.online`."""
 
     def history_of(self, copy: MetadataCopy) -> int | None:
-        """Index of a copy's history, from 0; None for a copy that holds nothing or cannot be read."""
+        """Index of a copy's history, from 0; None for a copy that is empty or unreadable."""
         path = copy.log.path
         return next((number for number, one in enumerate(self.groups) if any(path == of.log.path for of in one)), None)
 
@@ -70,7 +70,7 @@ class ComparedCopies(NamedTuple):
 
     copies: tuple[MetadataCopy, ...]
     refused: Mapping[str, Exception]
-    """Copies that hold records which cannot be applied, by path, with the error."""
+    """Copies whose records cannot be applied, by path, with the error."""
     ignored: tuple[QuarantineRow, ...]
     """Rows of quorum-state files that cannot be used."""
     found: MetadataComparison | None
@@ -78,12 +78,12 @@ class ComparedCopies(NamedTuple):
 
     @property
     def usable(self) -> tuple[MetadataCopy, ...]:
-        """Readable copies that hold something."""
+        """Readable copies with records or a snapshot."""
         return tuple(copy for copy in self.copies if copy.holds_something and copy.log.path not in self.refused)
 
 
 def compare_copies(snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence) -> ComparedCopies:
-    """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Raises nothing."""
+    """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Raises no error."""
     ignored: list[QuarantineRow] = []
     copies = [read_copy(snapshot, log, _quorum_state(snapshot, log, ignored)) for log in logs]
     usable = [copy for copy in copies if copy.holds_something]
@@ -125,7 +125,7 @@ def _read(
     left_over = _left_over(image, found, evidence.directories)
     may_prove = [ProvenBy(one.copies, (one.applied, one.held), one.forgotten is not None) for one in found_histories]
     if not may_prove:
-        # Everything below a snapshot's end needs no other proof.
+        # Everything below a snapshot's end is committed without further proof.
         above = settled.snapshots[-1].end_offset if settled.snapshots else 0
         shown = [find_applied(found, evidence.epochs, above)]
         if evidence.moments.at_rest:
@@ -165,7 +165,7 @@ def _left_over(
 
 
 def _committed_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tuple[Fork, ...]:
-    """The fork, if the newest copy lacks what was committed: the contradicting tail was then."""
+    """The fork, if the newest copy lacks committed records: then the contradicting tail was committed."""
     refused = next(one.refused for one in histories if quorum.newest in one.copies)
     others = [one.copies[0] for one in histories if quorum.newest not in one.copies]
     if not refused or not others:
@@ -186,7 +186,7 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
 def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
     """Rows of the table `metadata_logs`."""
     found = compared.found
-    # Without usable copies nothing is found.
+    # Nothing is found without usable copies.
     partings = {copy.log.path: parting(found.quorum.newest, copy) for copy in compared.usable} if found else {}
     for copy in compared.copies:
         path, state = copy.log.path, copy.state

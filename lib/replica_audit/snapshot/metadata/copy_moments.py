@@ -1,8 +1,7 @@
-"""Times at which log dirs were copied, and brokers that had gone down before, or perhaps had (docs/semantics.md C.2, H.2).
+"""Times at which log dirs were copied, and brokers that were, or may have been, down by then (docs/semantics.md C.2, H.2).
 
-A running broker fetches the metadata log, which gets a record every 500 ms (`NoOpRecord`, KIP-835). So its copy ends when the
-broker went down, or when it was copied while the broker ran. After a power loss it may end earlier, as brokers, unlike
-controllers, do not flush what they append.
+A running broker fetches the metadata log, which gets a record every 500 ms (`NoOpRecord`, KIP-835). So its copy ends when the broker went
+down or, if it ran, when it was copied. After a power loss it may end earlier: brokers, unlike controllers, do not flush what they append.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from replica_audit.snapshot.manifest import entries_around
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS
 
-#: Longest time from a broker's end to its fencing: `broker.session.timeout.ms` is 9 s, the rest is the controller's timer and
-#: the last idle record. Observed: 9.3 to 10.3 s (4.3.1).
+#: Maximum time from a broker's end to its fencing: 9 s `broker.session.timeout.ms`, plus the controller's timer and the
+#: last idle record. Observed: 9.3 to 10.3 s (4.3.1).
 _FENCED_WITHIN_MS = 11_000
-#: Longest time for a broker that announces its stop, which is fenced at once. Observed: 0 to 0.6 s before the end of its copy.
+#: Maximum time for a broker that announces its stop, which is fenced at once. Observed: 0 to 0.6 s before the end of its copy.
 _STOPPED_WITHIN_MS = 1_000
 
 
@@ -31,15 +30,15 @@ class CopyMoments(NamedTuple):
     """Times at which the copies of a snapshot were made."""
 
     at_rest: bool = False
-    """True if nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
+    """True if nothing was written meanwhile, so that all copies are of one moment (F.0, "Quiesced")."""
     copies: tuple[CopiedLogDir, ...] = ()
     is_declared: bool = False
     """True if the manifest says whether all are of one moment."""
 
     def behind_ms(self, copies: Iterable[MetadataCopy]) -> int:
-        """The most by which the clock that dated the last records of `copies` is behind those of their nodes; 0 if unknown or ahead.
+        """Maximum time by which the clock that dated the last records of `copies` is behind those of their nodes; 0 if unknown or ahead.
 
-        A copy has no record from after its end. An image of a disk shows nothing, as in `is_after`.
+        No record in a copy is later than the end of copying. An image of a disk shows nothing, as in `is_after`.
         """
         found = [
             one.finished_ms - copy.last_time_ms
@@ -50,7 +49,7 @@ class CopyMoments(NamedTuple):
         return max(0, min(found, default=0))
 
     def is_ahead(self, copies: Iterable[MetadataCopy]) -> bool:
-        """True if the clock that dated the last records of `copies` is ahead of that of a node: its copy has a record from after its end."""
+        """True if the clock that dated the last records of `copies` is ahead of a node's: its copy has one dated after its end."""
         ends = ((copy, [one.finished_ms for one, _ in self._begun(copy.log)]) for copy in copies if copy.pieces)
         return any(
             known and None not in known and copy.last_time_ms > max(filter(None, known)) + _FENCED_WITHIN_MS
@@ -58,10 +57,10 @@ class CopyMoments(NamedTuple):
         )
 
     def is_after(self, log: MetadataLog, time_ms: int, behind_ms: int = 0) -> bool:
-        """True if a copy was begun after `time_ms`, by a clock `behind_ms` behind, or the cluster was at rest while all were copied.
+        """True if a copy began after `time_ms`, by a clock `behind_ms` behind, or the cluster was at rest while all copies were made.
 
-        Where only the brokers' flags show that, it does not count for a copy that was begun before `time_ms`: the controller may have run
-        since. When an image of a disk was copied shows nothing of when it was made.
+        If only the brokers' flags show that it was at rest, a copy that began before `time_ms` does not count: the controller may have
+        run since. The time at which an image of a disk was copied does not show when the image was made.
         """
         begun = self._begun(log)
         if any(begin >= time_ms + behind_ms + CLOCKS_DIFFER_MS and not one.may_be_image for one, begin in begun):
@@ -69,11 +68,11 @@ class CopyMoments(NamedTuple):
         return self.at_rest and (self.is_declared or not any(begin < time_ms - CLOCKS_DIFFER_MS for _, begin in begun))
 
     def is_before(self, log: MetadataLog, time_ms: int) -> bool:
-        """True if a copy may have been begun before `time_ms`, as far as the manifest gives its begin."""
+        """True if a copy may have begun before `time_ms`, as far as the manifest shows."""
         return any(begin <= time_ms + CLOCKS_DIFFER_MS for _, begin in self._begun(log))
 
     def _begun(self, log: MetadataLog) -> list[tuple[CopiedLogDir, int]]:
-        """The copies that have a metadata log, or are of its node, with their begins in ms."""
+        """The copies with a metadata log, or of its node, and their start times in ms."""
         return [
             (one, one.started_ms)
             for one in self.copies
@@ -82,9 +81,9 @@ class CopyMoments(NamedTuple):
 
 
 def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir], replicas: Iterable[ReplicaDir]) -> CopyMoments:
-    """Copy times from the manifest, and whether the cluster was at rest: as the manifest says, else if every broker was stopped
-    cleanly before its copy was begun. A broker's flag shows that unless the manifest has the broker up; if the manifest shows
-    nothing, unless a checkpoint in the log dir contradicts it (C.2, "What a clean stop leaves")."""
+    """Times of the copies from the manifest, and whether the cluster was at rest: as the manifest says, else if every
+    broker was stopped cleanly before its copy began. A broker's flag shows that unless the manifest has the broker up; if
+    the manifest shows nothing, unless a checkpoint in the log dir contradicts it (C.2, "What a clean stop leaves")."""
     copies = manifest.brokers if manifest is not None else ()
     if manifest is not None and manifest.quiesced is not None:
         return CopyMoments(manifest.quiesced, copies, is_declared=True)
@@ -100,7 +99,7 @@ def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir], replicas
 
 
 def _was_stopped(log_dir: LogDir, copies: Iterable[CopiedLogDir]) -> bool | None:
-    """True if the manifest shows that the broker of a log dir with the flag was down before its copy; None if it shows neither."""
+    """True if the manifest shows that the broker of a log dir with the flag was down before the copy; None if it does not tell."""
     entries = entries_around(log_dir.path, (one for one in copies if one.broker_id == log_dir.broker_id))
     if kinds := {one.kind for one in entries} - {None}:
         return not kinds & UP_KINDS
@@ -116,9 +115,8 @@ def mark_down_when_copied(
 ) -> list[Leadership]:
     """`leaderships` with `down_when_copied`.
 
-    `fenced_at` has the time in ms at which brokers were fenced, `stopped_at` that of brokers that had announced their stop;
-    `copies` are of one history. A broker whose own copy has records from after its copying began was still up then: logs copied
-    first may be older.
+    `fenced_at` has the times in ms at which brokers were fenced, `stopped_at` those of brokers that had announced their stop; `copies`
+    are of one history. A broker was still up if its copy has records from after copying began: logs copied first may be older.
     """
     reached: dict[int, int] = {}
     for copy in copies:
@@ -133,8 +131,8 @@ def mark_down_when_copied(
 def mark_perhaps_down(
     leaderships: Sequence[Leadership], copies: Sequence[MetadataCopy], moments: CopyMoments
 ) -> list[Leadership]:
-    """`leaderships` with `perhaps_down`: brokers that nobody saw run while they were copied, where the metadata log ends before that:
-    with all nodes down, nobody is left to fence them. By a clock that is ahead nothing shows when it ends. `copies` are of one history."""
+    """`leaderships` with `perhaps_down`: brokers not seen running during their copy, if the metadata log ends before that
+    (if all nodes are down, nobody fences them). Its end is unknown if its clock is ahead. `copies` are of one history."""
     heard_ms = (
         -1 if moments.is_ahead(copies) else max((copy.last_time_ms for copy in copies), default=-1) + _FENCED_WITHIN_MS
     )
@@ -151,8 +149,8 @@ def mark_perhaps_down(
 
 
 def _unseen(entries: Sequence[CopiedLogDir], log_dir: str | None) -> list[CopiedLogDir]:
-    """Copied log dirs during which a broker was not seen to run. Where it never was, only that of its metadata log, if it is here: that
-    ends when the broker went down, or was copied."""
+    """Copied log dirs during whose copy a broker was not seen running. If it never was, only the one with its metadata log
+    counts, if it is here: that log ends when the broker went down, or was copied."""
     unseen = [one for one in entries if one.is_unseen]
     if log_dir is None or any(one.kind in UP_KINDS for one in entries):
         return unseen

@@ -1,7 +1,7 @@
 """Contradicting copies of the metadata log, sorted into histories, and what each lacks (META-FORK).
 
-A history is refused if it lacks committed metadata: what a broker has applied (R2), or what another one's snapshot contains
-(R3); and if it is spliced from two. How many voters hold it proves nothing: voters that were seeded from one disk agree (R5).
+A history is refused if it lacks committed metadata: what a broker has applied (R2), or what another one's snapshot contains (R3);
+and if it is spliced from two. The number of voters that hold it proves nothing: voters seeded from one disk agree (R5).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from replica_audit.text import render_time
 def find_forgotten(snapshot: Snapshot, log: MetadataCopy, other: MetadataCopy) -> str | None:
     """Clause on an election of `log` in an epoch that `other`'s voters had reached before; None without one.
 
-    A voter keeps the epoch in which it voted, so no majority elects in one that an earlier majority has reached: these voters
-    had lost their quorum-state. It shows nothing about what was committed.
+    A voter keeps the epoch in which it voted, so no majority elects in an epoch that an earlier majority has reached: these
+    voters had lost their quorum-state. It does not show what was committed.
     """
     parted = parting(log, other)
     if parted is None:
@@ -68,8 +68,8 @@ def find_forgotten(snapshot: Snapshot, log: MetadataCopy, other: MetadataCopy) -
 
 def find_conditions(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
     """Sentences on what must be repaired before voters start with `log`; `copies` are all that were captured."""
-    # The next epoch has to be above every one that any node has seen (`QuorumState.initialize`): brokers that have seen a later
-    # one never register, and if the numbers meet, two histories share an epoch.
+    # The next epoch must be above every one that any node has seen (`QuorumState.initialize`): brokers that have seen a
+    # later one never register, and two histories would share an epoch if the numbers meet.
     seen = max(map(seen_epoch, copies))
     if log.epoch < seen:
         nodes = name_nodes(copy.node_id for copy in copies if seen_epoch(copy) == seen)
@@ -81,7 +81,7 @@ def find_conditions(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[Meta
 
 
 def seen_epoch(copy: MetadataCopy) -> int:
-    """The greatest controller epoch that a node knows, by its log or its quorum-state."""
+    """Greatest controller epoch that a node knows, from its log or its quorum-state."""
     voted = -1 if copy.state is None or copy.state.leader_epoch is None else copy.state.leader_epoch
     return max(copy.epoch, voted)
 
@@ -104,7 +104,7 @@ def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[Metadata
             "remove such a voter and add it again (kafka-metadata-quorum.sh remove-controller, then add-controller)"
         )
     else:
-        # Started before it, a blank voter may elect itself, or another blank one.
+        # A blank voter started before it may elect itself, or another blank one.
         remedy = (
             "no majority can elect a leader as it is. Such a voter's meta.properties has to get the directory.id that it votes from, and the "
             "right log has to be there, or to be up with another voter, before it is started"
@@ -131,7 +131,7 @@ class QuorumHistory(NamedTuple):
     applied: Applied | None
     """The latest of its states that a broker's files show."""
     held: Applied | None
-    """Metadata that a majority held while its leader led (`find_held_with_leader`); None where a majority has other records by now."""
+    """Metadata that a majority held while its leader led (`find_held_with_leader`); None if a majority has other records by now."""
 
     @property
     def nodes(self) -> str:
@@ -142,16 +142,15 @@ class QuorumHistory(NamedTuple):
 def find_histories(
     snapshot: Snapshot, groups: Sequence[Sequence[MetadataCopy]], voters: Voters | None, evidence: AppliedEvidence
 ) -> tuple[QuorumHistory, ...]:
-    """The histories of `groups` (from `group_copies`), and why some cannot be right. Of -stray directories only those count whose
-    partition a history here knows.
-    """
+    """The histories of `groups` (from `group_copies`), and why some cannot be right. A -stray directory counts only if a
+    history here knows its partition."""
     copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
     several = groups if len(groups) > 1 else ()
     next_ids = [next_id(snapshot, group, voters) for group in several] or [None]
     ends = [one for one in next_ids if one is not None]
     seen = evidence.producer() if len(set(ends)) > 1 else None
-    # Two histories may have given out one block, each for itself: then its ids prove neither.
+    # Two histories may have given out the same block independently: then its ids prove neither.
     is_of_one = seen is not None and None not in next_ids and sum(one > seen.producer_id for one in ends) == 1
     known = {
         (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
@@ -186,8 +185,8 @@ def find_histories(
 def _is_overruled(
     snapshot: Snapshot, history: QuorumHistory, others: Sequence[QuorumHistory], voters: Voters | None
 ) -> bool:
-    """True if by now a majority of the voters has records of another history in place of a history's end: a later leader had them
-    committed, as it may without what an earlier one lost with its power before anybody applied it. Idle records do not count."""
+    """True if a majority of the voters now has records of another history in place of a history's end. A later leader had
+    these committed, as it may if an earlier leader lost unapplied records in a power loss. Idle records do not count."""
     if voters is None:
         return False
     for other in others:
@@ -233,8 +232,8 @@ def say_histories(histories: Sequence[QuorumHistory]) -> str:
 
 
 def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None, str]:
-    """The preferred one of several possible histories, None if undecidable, and a clause with the reason: not one whose voters
-    had forgotten an epoch, else the greatest (epoch, end)."""
+    """The preferred one of several possible histories (None if undecidable), and a clause with the reason: the only one
+    whose voters had not forgotten an epoch or, if none had, the greatest (epoch, end)."""
     others = [one for one in left if one.forgotten is None]
     if len(others) < len(left):
         reason = "an epoch that follows a lost quorum-state proves nothing"
@@ -245,7 +244,7 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
     for history in left:
         newest = newest_copy(history.copies)
         for epoch, start, _ in newest.epochs:
-            # An epoch may have begun before the beginning of a copy.
+            # An epoch may have begun before the first record of a copy.
             if start > newest.start_offset:
                 starts.setdefault(epoch, set()).add(start)
     twice = [epoch for epoch, offsets in starts.items() if len(offsets) > 1]
@@ -270,7 +269,7 @@ def group_copies(copies: Iterable[MetadataCopy]) -> Sequence[Sequence[MetadataCo
 
 
 def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | None) -> MetadataImage | str:
-    """The state after all of a history's records; if it cannot be built, the reason as text."""
+    """The state after all of a history's records; the reason as text if it cannot be built."""
     quorum = weigh_copies(group, voters)
     try:
         return replay(snapshot, group, quorum._replace(committed_end=None))
@@ -281,9 +280,8 @@ def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | N
 def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist: set[str | None]) -> Iterator[str]:
     """Clauses on metadata that brokers have applied and a history lacks (R2).
 
-    A topic counts if it is among those that `exist` by some history, or if a log that begins with its first record does not
-    know it: otherwise it may have been deleted before the snapshot that a log begins with. Partitions of an existing topic are
-    never deleted.
+    A topic counts if it is among those that `exist` by some history, or if a log complete from its first record does not know it:
+    otherwise it may have been deleted before the snapshot with which a log begins. Partitions of an existing topic are never deleted.
     """
     known = {(one.topic_id, one.partition): one.leader_epoch or 0 for one in image.leaderships()}
     existing = {topic_id for topic_id, _ in known}
@@ -308,7 +306,7 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
 
 
 def tell_unknown_topics(image: MetadataImage, directories: Iterable[ReplicaDir]) -> tuple[str, ...]:
-    """Clauses on topics of brokers' directories that a log which begins with its first record does not know (R2)."""
+    """Clauses on topics of brokers' directories that a log complete from its first record does not know (R2)."""
     topics: dict[str, set[int]] = {}
     for one in directories if image.is_whole else ():
         if one.topic_id is not None and one.topic_id not in image.created:
@@ -328,7 +326,7 @@ def _tell_lacking(lacking: Sequence[tuple[str, Set[int]]]) -> Iterator[str]:
 
 
 def _not_given_out(end: int | None, greatest: int, seen: SeenProducer | None) -> Iterator[str]:
-    """A clause on a block of producer ids that another history has and a broker got an id of."""
+    """A clause on a block of producer ids that another history has, if a broker got an id from it."""
     if seen is not None and end is not None and end <= seen.producer_id < greatest:
         yield f"it has not given out the ids below {greatest}, though {tell_producer(seen)}"
 
@@ -382,10 +380,10 @@ def _splices(
 def _spliced_of(
     snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, end: int, copies: Sequence[MetadataCopy]
 ) -> MetadataCopy | None:
-    """The one of two logs with the same records from `end` on that got them from elsewhere; None if undecidable.
+    """The log, of two that share the records from `end` on, that got these from elsewhere; None if undecidable.
 
-    Time goes back in the one whose beginning was written later. Otherwise the common part was written by a node whose own log
-    has what came before it.
+    Time goes back in the log whose beginning was written later. Otherwise, the common part was written by a node whose own
+    log has the preceding records.
     """
     back = [copy for copy in (one, other) if _goes_back(copy, end)]
     if len(back) == 1:
@@ -407,7 +405,7 @@ def _goes_back(copy: MetadataCopy, offset: int) -> bool:
 
 
 def _writer(snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, offset: int) -> int | None:
-    """The node that wrote the record at `offset`, or the next that the two logs have in common."""
+    """The node that wrote the record at `offset`, or the next one that the two logs have in common."""
     epoch = epoch_at(one, offset)
     elections = [copy.elections(snapshot) for copy in (one, other)]
     leaders = {

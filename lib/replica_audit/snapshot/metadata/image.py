@@ -41,7 +41,7 @@ from replica_audit.snapshot.metadata.quorum import Quorum
 from replica_audit.snapshot.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.snapshot.storage import Snapshot
 
-#: Broker configs that are topic defaults, with the topic config's name. Others are not kept: they may be secret.
+#: Broker configs that are topic defaults, with the topic config's name. Others may be secret and are not kept.
 _DEFAULTS = {
     MIN_ISR: MIN_ISR,
     UNCLEAN: UNCLEAN,
@@ -49,7 +49,7 @@ _DEFAULTS = {
     "log.message.timestamp.type": "message.timestamp.type",
 }
 _CLUSTER = ""
-#: Directory ids of replicas that are not assigned to a log dir yet, or were not before JBOD came to KRaft (`DirectoryId`).
+#: Directory ids of replicas that are not assigned to a log dir yet, or were placed before KRaft supported JBOD (`DirectoryId`).
 _ANY_DIRECTORY = (ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ")
 _LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
 
@@ -62,24 +62,24 @@ class MetadataImage:
         self.created: dict[str, str] = {}
         """Name by topic id of every topic so far, including deleted ones."""
         self.is_whole = True
-        """True while every record since the first was applied; False after a snapshot, which lacks what was deleted before it."""
+        """True while every record since the first was applied; False after a snapshot, which lacks what was deleted before."""
         self._names: dict[str, str] = {}
         self._ids: dict[str, list[str]] = defaultdict(list)
-        """Topic ids by name: in the uncommitted part a topic may be created again beside the one that it replaces."""
+        """Topic ids by name: in the uncommitted part a topic may be created again beside its predecessor."""
         self._states: dict[str, dict[int, list[PartitionState]]] = {}
         self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._nodes_with_unclean: set[str] = set()
-        """Nodes with a value of their own for unclean.leader.election.enable."""
+        """Nodes with their own value for unclean.leader.election.enable."""
         self._brokers: dict[int, tuple[bool, bool]] = {}
         self.online: dict[int, frozenset[str]] = {}
-        """Ids of the log dirs that a broker has online; without an entry, or if empty, they are unknown."""
+        """Ids of the log dirs that a broker has online; unknown if missing or empty."""
         self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
         self.elr_levels: list[tuple[int, int]] = []
         self._batch = (-1, -1)
         self._fenced_since: dict[int, int] = {}
         self.fenced_at: dict[int, int] = {}
-        """Brokers that are fenced and have not registered since → time in ms of the record that fenced them."""
+        """Fenced brokers that have not registered since → time in ms of the record that fenced them."""
         self.stopped_at: dict[int, int] = {}
         """The entries of `fenced_at` for brokers that had announced their stop."""
         self._crashed_at: dict[int, int] = {}
@@ -149,7 +149,7 @@ class MetadataImage:
         return replace(found, offline=tuple(sorted(self._offline(last))))
 
     def _offline(self, state: PartitionState) -> Iterator[int]:
-        """Brokers that have the partition in a log dir which is not online (`DirectoryId.isOnline`, KIP-858)."""
+        """Brokers that have the partition in a log dir that is not online (`DirectoryId.isOnline`, KIP-858)."""
         for broker, directory in zip(state.replicas, state.directories):
             online = self.online.get(broker)
             if directory == _LOST_DIRECTORY or (online and directory not in online and directory not in _ANY_DIRECTORY):
@@ -168,7 +168,7 @@ class MetadataImage:
                 self._configure(entry, message)
             case BrokerState(broker_id=broker_id):
                 self._note_broker(entry, broker_id, message.fenced, message.registered)
-                # A registration by a metadata version below 3.7-IV2 lists none, and none is known then (KAFKA-16162).
+                # A registration with a metadata version below 3.7-IV2 lists none; they are then unknown (KAFKA-16162).
                 if message.log_dirs or message.registered:
                     self.online[broker_id] = frozenset(message.log_dirs or ())
                 fenced, stopping = self._brokers.get(broker_id, (False, False))
@@ -207,7 +207,7 @@ class MetadataImage:
                 self._crashed_at[broker_id] = entry.offset
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
             if fenced:
-                # The records of a batch count together: changes of partitions come before the record that fences. A broker that
+                # The records of a batch count together: changes of partitions precede the record that fences. A broker that
                 # registers again has been up meanwhile.
                 known = self._batch[0] if registered else self._fenced_since.get(broker_id, self._batch[0])
                 self._fenced_since[broker_id] = known
@@ -311,7 +311,7 @@ class MetadataImage:
         )
 
     def _begun_anew(self, last: PartitionState, message: PartitionChanged) -> tuple[int, ...]:
-        """Replicas that `message` puts on a log dir which is online, in place of one that is not."""
+        """Replicas that `message` moves from a log dir that is not online to one that is."""
         before = dict(zip(last.replicas, last.directories))
         offline = {*self._offline(last)}
         now = zip(_given(message.replicas, last.replicas), message.directories or ())
@@ -381,8 +381,8 @@ class MetadataImage:
         return self._states[topic_id]
 
     def _effective(self, topic: str, leader_id: int | None) -> dict[str, str]:
-        """Topic config, else the leader's, else the cluster's; values from server.properties are not in the log. Whether unclean elections
-        are allowed is asked of the active controller in place of the leader: unknown where some node has a value of its own (D.2)."""
+        """Topic config, else the leader's, else the cluster's; values from server.properties are not in the log. Whether unclean
+        elections are allowed depends on the active controller, not the leader: unknown if any node has its own value (D.2)."""
         layers = [(BROKER_RESOURCE, _CLUSTER)] + ([(BROKER_RESOURCE, str(leader_id))] if leader_id is not None else [])
         found: dict[str, str] = {}
         for layer in layers:
@@ -410,7 +410,7 @@ def _in_order(ids: tuple[int, ...] | None) -> tuple[int, ...] | None:
 
 
 class RecordState(Protocol):
-    """State that metadata records are applied to, such as `MetadataImage`."""
+    """State to which metadata records are applied, such as `MetadataImage`."""
 
     def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
         """Take the state of a snapshot; False if it is incomplete and must not be used."""
@@ -457,7 +457,7 @@ def _entries(
 
 
 def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy | None:
-    """The copy of the same log that reaches back furthest and up to where the newest one begins."""
+    """The copy of the same log that reaches back furthest, and up to the start of the newest one."""
     newest = quorum.newest
     fitting = [
         copy
@@ -470,7 +470,7 @@ def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy 
 def _first_state(
     begin_with: Callable[[], _State], snapshot: Snapshot, quorum: Quorum, start: int, parse: Parse
 ) -> tuple[_State, int]:
-    """The state that the log's records are applied to, and the offset of the first of them."""
+    """State to which the log's records are applied, and the offset of the first of them."""
     if start == 0:
         return begin_with(), 0
     end = quorum.newest.end_offset

@@ -114,9 +114,9 @@ class Voters(NamedTuple):
     leader_id: int | None = None
     """The elected leader; None in a VotersRecord."""
     directories: tuple[tuple[int, str], ...] = ()
-    """(voter, directory id) of those that vote from one directory only (KIP-853)."""
+    """(voter, directory id) of voters that vote from one directory only (KIP-853)."""
     addresses: tuple[tuple[int, str], ...] = ()
-    """(voter, host:port) of a VotersRecord, by its first listener: there the others look for it."""
+    """(voter, host:port) in a VotersRecord, from its first listener: there the others look for the voter."""
 
     def among(self, ids: tuple[int, ...]) -> Voters:
         """The voters `ids`, with what is known of each."""
@@ -124,8 +124,7 @@ class Voters(NamedTuple):
         return Voters(ids, None, *known)
 
     def admits(self, node_id: int | None, directory_id: str | None) -> bool:
-        """True if a node votes from a directory, as far as known: a directory that was formatted anew counts as another voter
-        (KIP-853)."""
+        """True if a node votes from a directory, as far as known: after formatting, a directory counts as another voter (KIP-853)."""
         expected = dict(self.directories).get(node_id) if node_id is not None else None
         return node_id in self.ids and (expected is None or directory_id is None or directory_id == expected)
 
@@ -153,8 +152,8 @@ class _Record(NamedTuple):
 def parse_message(value: bytes) -> Message | None:
     """The message in a record's value; None for kinds that do not concern leadership (ACLs, quotas, later ones).
 
-    A version later than the newest known one is read like that one: its additions are tagged, or make the reading fail. Raises
-    MessageError for bytes that violate the framing or the message's schema.
+    A version later than the newest known one is read like the latter: its additions are tagged, or make reading fail.
+    Raises MessageError for bytes that violate the framing or the message's schema.
     """
     reader = FieldReader(value)
     frame = reader.uvarint()
@@ -204,7 +203,7 @@ _END_POINTS = array_of(
 )
 _FEATURES = array_of(Field(None, FieldReader.string), Field(None, FieldReader.int16), Field(None, FieldReader.int16))
 _BROKER, _EPOCH = Field("broker_id", FieldReader.int32), Field(None, FieldReader.int64)
-#: By api key. A new version of a record is one line: the field that it adds, with `since`.
+#: By api key. For a new version of a record, add one line: the new field with `since`.
 _RECORDS = {
     0: _Record(
         "RegisterBrokerRecord",
@@ -291,7 +290,7 @@ _RECORDS = {
             Field(None, FieldReader.uuids, since=3, tag=3),
         ),
     ),
-    # Begin has a tagged name, abort a tagged reason; neither is used here.
+    # Begin has a tagged name, abort a tagged reason; both are ignored.
     23: _Record("BeginTransactionRecord", partial(Transaction, "begin")),
     24: _Record("EndTransactionRecord", partial(Transaction, "end")),
     25: _Record("AbortTransactionRecord", partial(Transaction, "abort")),
@@ -346,7 +345,7 @@ class KeyedRecord(NamedTuple):
 
 
 def parse_any(value: bytes) -> Message | KeyedRecord | None:
-    """`parse_message`, also for records that are only counted. Raises MessageError."""
+    """`parse_message`, but also for records that are only counted. Raises MessageError."""
     message = parse_message(value)
     if message is not None:
         return message

@@ -1,4 +1,4 @@
-"""A node's copy of the metadata log: its entries, the offsets that it holds without a gap, its snapshots and its quorum-state."""
+"""A node's copy of the metadata log: its entries, its contiguous offsets, its snapshots and its quorum-state."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _GREATEST_BATCH = 64 << 20
 
 
 class SnapshotTime(NamedTuple):
-    """The time of the last record that a snapshot contains, in ms."""
+    """Time of the last record in a snapshot, in ms."""
 
     time_ms: int
 
 
 class SnapshotEnd(NamedTuple):
-    """The footer of a snapshot, without which it is incomplete."""
+    """Footer of a snapshot, which is incomplete without it."""
 
 
 class MetadataEntry(NamedTuple):
@@ -60,7 +60,7 @@ class MetadataEntry(NamedTuple):
     time_ms: int
     message: Message | KeyedRecord | Voters | SnapshotTime | SnapshotEnd
     batch_end: int
-    """End of its batch, which brokers apply as a whole."""
+    """End of its batch; brokers apply a batch as a whole."""
 
 
 #: Decodes a record's value; None for kinds that are skipped.
@@ -70,8 +70,8 @@ Parse = Callable[[bytes], Message | KeyedRecord | None]
 def scan_headers(
     stream: BinaryIO, size_bytes: int, base_offset: int
 ) -> tuple[NDArray[np.void], list[Damage], tuple[int, int]]:
-    """The sound batches of a file (`BATCH_DTYPE`) in order, the damage between and after them, and the greatest (controller
-    epoch, end offset) in the headers of batches with a wrong checksum."""
+    """Sound batches of a file (`BATCH_DTYPE`) in order, the damage between and after them, and the greatest (controller
+    epoch, end offset) in headers of batches with a wrong checksum."""
     parts, damage, shown = [np.empty(0, BATCH_DTYPE)], [], (-1, 0)
     for item in scan_segment(stream, size_bytes, base_offset):
         if isinstance(item, Damage):
@@ -156,13 +156,13 @@ class QuorumState(NamedTuple):
     """Content of a quorum-state file."""
 
     leader_epoch: int | None
-    """The controller epoch that the node has seen last, from which it counts on when it is elected."""
+    """Last controller epoch that the node has seen; if elected, it continues from there."""
     voters: Voters | None
-    """None if it names none: in version 1, and in version 0 of a voter that was formatted anew (KIP-853)."""
+    """None if it names none, as in version 1, and in version 0 of a voter formatted again (KIP-853)."""
     leader_id: int | None = None
     """Leader in that epoch, as far as the node knew."""
     voted_id: int | None = None
-    """The candidate that the node voted for in that epoch."""
+    """Candidate for which the node voted in that epoch."""
 
 
 def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | None:
@@ -192,7 +192,7 @@ def _is_voters(named: object) -> bool:
     return isinstance(named, list) and all(isinstance(one, dict) and is_whole(one.get("voterId")) for one in named)
 
 
-#: Reach of a log whose end cannot be read.
+#: Stands for the reach of a log whose end cannot be read.
 UNKNOWN_REACH = (2**31, 2**63)
 
 #: Damage at the end of the log that a running or killed controller leaves.
@@ -225,7 +225,7 @@ class SegmentBatches(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetadataCopy:
-    """The last contiguous part of one node's log; empty if all records are in its snapshot. Equal to itself only."""
+    """The last contiguous part of one node's log; empty if all records are in its snapshot. Compared by identity."""
 
     log: MetadataLog
     start_offset: int
@@ -263,7 +263,7 @@ class MetadataCopy:
 
     @property
     def keys(self) -> NDArray[np.void]:
-        """Base offset, epoch and checksum of every batch, by which copies of one log are compared."""
+        """Base offset, epoch and checksum of every batch, to compare copies of one log."""
         parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
         return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
 
@@ -311,8 +311,7 @@ class MetadataCopy:
     def voters(self, snapshot: Snapshot) -> Voters | None:
         """The voters in its last control record, else in its quorum-state, else in its snapshot; None without any.
 
-        An election names voters by node id only; their directories are in a VotersRecord of the log, or of the snapshot that it
-        continues from.
+        An election names voters by node id only; their directories are in a VotersRecord of the log, or of the snapshot before it.
         """
         named = [one for _, one in self._voters_named(snapshot)]
         if not named and self.state is not None and self.state.voters is not None:
@@ -342,7 +341,7 @@ class MetadataCopy:
                             yield entry, entry.message
 
     def _voters_before(self, snapshot: Snapshot) -> list[Voters]:
-        """The VotersRecords of its last snapshot, last first, if its log does not reach back to offset 0."""
+        """VotersRecords of its last snapshot, last first, if its log does not reach back to offset 0."""
         if not self.start_offset or not self.snapshots:
             return []
         entries = read_snapshot(snapshot, self.snapshots[-1].path)
@@ -350,7 +349,7 @@ class MetadataCopy:
 
 
 def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = None) -> MetadataCopy:
-    """Scan the headers of one copy. Raises nothing: what cannot be read is in `problems`."""
+    """Scan the headers of one copy. Raises no error: unreadable parts are in `problems`."""
     problems: list[tuple[str, int | None, str]] = []
     runs: list[list[SegmentBatches]] = []
     expected, reach = None, (-1, 0)
@@ -391,7 +390,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = 
 
 
 def _hole(log: MetadataLog, end: int, last_path: str | None, beyond: SegmentBatches) -> tuple[str, int | None, str]:
-    """The problem of a copy whose records up to `end` are followed by those `beyond` a hole, to which no snapshot leads up."""
+    """Problem of a copy with a hole after its records up to `end`, if no snapshot reaches the records `beyond` it."""
     header = beyond.headers[0]
     if beyond.path == last_path:
         return (
@@ -405,7 +404,7 @@ def _hole(log: MetadataLog, end: int, last_path: str | None, beyond: SegmentBatc
 
 
 def _newness(piece: SegmentBatches) -> tuple[int, int]:
-    """(epoch, end offset) of its last batch, as of a copy."""
+    """(epoch, end offset) of its last batch, as for a copy."""
     return int(piece.headers["leader_epoch"][-1]), int(piece.headers["last_offset"][-1]) + 1
 
 
@@ -425,7 +424,7 @@ def _snapshots(log: MetadataLog) -> Iterator[StateSnapshot]:
 
 
 def _usable(runs: list[list[SegmentBatches]], snapshots: tuple[StateSnapshot, ...]) -> list[SegmentBatches] | tuple[()]:
-    """The last run that begins at 0 or that a snapshot leads up to."""
+    """The last run that begins at 0 or that a snapshot reaches."""
     for run in reversed(runs):
         start, end = int(run[0].headers["base_offset"][0]), int(run[-1].headers["last_offset"][-1]) + 1
         if start == 0 or any(start <= one.end_offset <= end for one in snapshots):

@@ -46,8 +46,8 @@ def read_metadata(
 ) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and earlier records of older copies.
 
-    Raises nothing; problems are in `quarantine`: CAP-UNREADABLE where it matters, INPUT-IGNORED where another copy makes up for
-    it, META-FORK where copies contradict each other, META-STALE where controllers lack what was committed.
+    Raises no error; problems are in `quarantine`: CAP-UNREADABLE where it matters, INPUT-IGNORED where another copy has the
+    same, META-FORK where copies contradict each other, META-STALE where controllers lack committed records.
     """
     compared = compare_copies(snapshot, logs, evidence)
     copies, refused = compared.copies, compared.refused
@@ -68,7 +68,7 @@ def read_metadata(
     if stale is not None:
         rows += stale_rows(stale, quorum.newest, list(find_conditions(snapshot, quorum.newest, copies)))
     for copy in copies:
-        # The unread part of a copy matters if it may be committed and newer than what was read.
+        # The unread part of a copy matters if it may be committed and newer than everything that was read.
         reason = refused.get(copy.log.path)
         newer = copy.reach > quorum.newest.newness and not quorum.whole and copy not in reading.set_aside
         doubtful |= newer

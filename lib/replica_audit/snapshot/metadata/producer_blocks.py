@@ -1,4 +1,4 @@
-"""Blocks of producer ids that controllers gave out (`ProducerIdControlManager`): a broker has ids of a block once its record is committed."""
+"""Blocks of producer ids that controllers gave out (`ProducerIdControlManager`): a broker may use a block once its record is committed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 
 class ProducerBlock(NamedTuple):
-    """A block, by its record."""
+    """A block of producer ids, from its record."""
 
     next_id: int
     """The first id after it."""
@@ -60,8 +60,8 @@ class _Blocks:
 
 
 def read_blocks(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> Sequence[ProducerBlock] | None:
-    """The blocks by a history's newest copy, in order; None if they are unknown, or ids may be ZooKeeper's: before 3.5.2 a migration took
-    over the begin of the latest block as its end (KAFKA-15552)."""
+    """Blocks in a history's newest copy, in order. None if they are unknown, or if ids may be ZooKeeper's: before 3.5.2 a
+    migration took the start of the latest block for its end (KAFKA-15552)."""
     try:
         blocks = replay_into(_Blocks, snapshot, copies, quorum._replace(committed_end=None), parse_any)
     except (FormatError, MessageError, OSError):

@@ -1,4 +1,4 @@
-"""The offset up to which each history of the metadata log is known to be committed, with the proof."""
+"""The offset up to which each history of the metadata log is known to be committed, and the proof."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ProvenBy(NamedTuple):
     copies: tuple[MetadataCopy, ...]
     """Copies that do not contradict each other."""
     applied: Sequence[Applied | None]
-    """Evidence of it besides a majority of copies."""
+    """Other evidence than a majority of copies."""
     forgotten: bool = False
     """True if its voters elected in an epoch that another history had reached (R4): their majority proves nothing."""
 
@@ -32,7 +32,7 @@ class ProvenBy(NamedTuple):
 def prove_ends(
     histories: Sequence[ProvenBy], copies: Sequence[MetadataCopy], voters: Voters | None, stale: Stale | None
 ) -> tuple[Proven, ...]:
-    """The proven end of each history; `copies` are all that were captured. A proof for one holds for another up to where they part."""
+    """The proven end of each history; `copies` are all that were captured. A proof for one also holds for another, up to where they part."""
     own = [_prove(one, copies, voters, stale) for one in histories]
     newest = [newest_copy(one.copies) for one in histories]
 

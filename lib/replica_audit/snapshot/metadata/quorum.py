@@ -14,13 +14,13 @@ from replica_audit.text import listed
 
 #: Greatest usual difference between nodes' clocks.
 CLOCKS_DIFFER_MS = 2_000
-#: A greater difference is not due to clocks.
+#: A greater difference cannot be due to clocks.
 _CLOCK_WRONG_MS = 3_600_000
 
 
-#: Consecutive ids, from so many on, are named by the first and the last.
+#: From so many on, consecutive ids are named by the first and the last.
 _RUN = 5
-#: Ids and runs of ids that are named before the rest is counted.
+#: Maximum number of ids and runs of ids that are named; the rest is counted.
 _NAMED_RUNS = 20
 
 
@@ -91,7 +91,7 @@ def held_by_most(log: MetadataCopy, copies: Sequence[MetadataCopy], number: int)
 
 
 def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[MetadataCopy]:
-    """The copies that are votes: each of a voter, in the directory that the voter votes from.
+    """Copies that count as votes: each of a voter, in the directory from which the voter votes.
 
     Directories with one id are copies of one directory and count once.
     """
@@ -103,8 +103,8 @@ def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[Metadat
 
 
 def find_seeded(copy: MetadataCopy, copies: Sequence[MetadataCopy], voters: Voters | None) -> str | None:
-    """Clause on what shows that a voter's log was put there, not written or fetched, so that it proves no majority (R5); None
-    otherwise."""
+    """Clause on evidence that a voter's log was put there, not written or fetched, so that it does not count for a majority
+    (R5); else None."""
     if voters is None or copy.node_id not in voters.ids or copy.end_offset == 0:
         return None
     same = [
@@ -151,8 +151,8 @@ def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
 
 
 def _ahead_of(earlier: MetadataCopy, later: MetadataCopy) -> int | None:
-    """First offset of a copy that ends before another begins, whose record has a later epoch than the other's beginning, or was
-    written after it; None without one. In a log epochs never go down, nor time by an hour."""
+    """First offset in a copy that ends before another begins whose record has a later epoch than the other's beginning, or
+    was written after it; None if there is none. In a log epochs never go down, nor does time by an hour."""
     if earlier.end_offset > later.start_offset or earlier.epoch < 0:
         return None
     begins = [snapshot.epoch for snapshot in later.snapshots if snapshot.end_offset >= earlier.end_offset]
@@ -174,9 +174,9 @@ def _ahead_of(earlier: MetadataCopy, later: MetadataCopy) -> int | None:
 
 
 def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | None:
-    """Offsets [start, end) in which two logs differ though they have the same records after them; None without such.
+    """Offsets [start, end) in which two logs differ although they have the same records after them; None if there are none.
 
-    A log cut where it parts from its leader's never does that: its difference reaches to its end.
+    A log truncated where it parts from its leader's never does: it differs up to its end.
     """
     start = parting(one, other)
     if start is None:
@@ -202,9 +202,8 @@ def _forks(
 ) -> list[Fork]:
     """Contradictions that no uncommitted tail explains.
 
-    A voter's tail that the newest copy does not have is legal unless it was shown to be committed: its node took a snapshot of
-    it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal, nor are logs that agree
-    again after they differ.
+    A voter's tail that the newest copy lacks is legal unless it was committed: its node took a snapshot of it, or a majority of
+    the voters hold it. Two records of one epoch at one offset are never legal, nor are logs that agree again after they differ.
     """
     found = []
     apart: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""Fencing and registration of brokers in the metadata log; leaders that were alone in the ISR to the end of their epoch, and
-whether they knew (docs/semantics.md F.0).
+"""Fencing and registration of brokers in the metadata log; leaders alone in the ISR to the end of their epoch, and signs that they knew
+it (docs/semantics.md F.0).
 
-Such a leader's high watermark is its log end, so that everything it had was committed, if min.insync.replicas allowed it
-(KIP-966 part 1, 3.7), no replica outside the ISR still counted as caught up (KAFKA-15021), and its own process had applied the change.
+The high watermark of such a leader is its log end, so everything it had was committed, if min.insync.replicas allowed that (KIP-966
+part 1, 3.7), no replica outside the ISR still counted as caught up (KAFKA-15021), and its process had applied the change.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class BrokerCourse:
         return index == 0 or self._fencings[index - 1].fenced is True
 
     def becomes(self, fenced: bool, after: int, before: int) -> bool:
-        """True if a batch that ends between the two offsets fenced the broker, or unfenced it."""
+        """True if a batch that ends between the two offsets fenced the broker (`fenced`) or unfenced it."""
         ends = self._ends[fenced]
         index = bisect_right(ends, after)
         return index < len(ends) and ends[index] < before
 
     @property
     def came_back(self) -> bool:
-        """True if the broker registered again: the end of its copy is then no longer what it knew as leader."""
+        """True if the broker registered again: the end of its copy then no longer shows what it knew as leader."""
         return len(self._registrations) > 1
 
     def registered_after(self, offset: int) -> bool:
@@ -63,8 +63,8 @@ class BrokerCourse:
 class ClusterCourse:
     """History of the brokers, and the ends of their own copies of the metadata log.
 
-    `elr_levels` are (batch end, level) of the feature's settings; `copy_ends`, by node id, the end of what its copy has in
-    common with the newest one; `end_offset` the known end of the log.
+    `elr_levels` are (batch end, level) of the feature's settings; `copy_ends` has, by node id, the end of the part that its
+    copy shares with the newest one; `end_offset` is the known end of the log.
     """
 
     def __init__(
@@ -96,26 +96,26 @@ EpochFiles = Callable[[int, str, int, str], Sequence[tuple[int, int]] | None]
 
 
 def applied_at(state: PartitionState) -> int:
-    """End of the batch that a state came with."""
-    # Set while the metadata log is read, which this is part of.
+    """End of the batch that brought a state."""
+    # Always set while the metadata log is read, as now.
     assert state.batch_end is not None
     return state.batch_end
 
 
 class BegunEpoch(NamedTuple):
-    """An epoch of a partition, with the state that it began with."""
+    """An epoch of a partition, and the state with which it began."""
 
     state: PartitionState
     partition: Leadership
 
     @property
     def at(self) -> int:
-        """End of the batch that it began with."""
+        """End of the batch with which it began."""
         return applied_at(self.state)
 
 
 class KnownEpochs:
-    """Epochs of all partitions in the files of brokers; each file is read once, on demand."""
+    """Epochs of all partitions in brokers' files; each file is read once, on demand."""
 
     def __init__(self, leaderships: Sequence[Leadership], epochs: EpochFiles) -> None:
         self._epochs = epochs
@@ -140,7 +140,7 @@ class KnownEpochs:
                     self._begun[broker].append(BegunEpoch(state, one))
 
     def of(self, broker: int, *, led: bool = False) -> EpochsInFiles:
-        """Epochs in the broker's files; `led`: only those that it led."""
+        """Epochs in the broker's files; with `led` only those in which it led."""
         if (broker, led) not in self._of:
             begun = [one for one in self._begun.get(broker, ()) if not led or one.state.leader_id == broker]
             self._of[broker, led] = EpochsInFiles(
@@ -174,7 +174,7 @@ class EpochsInFiles:
             if one.at < since:
                 return None
             if one.partition is own:
-                # The next run is another partition's: one step, however many epochs this one has had.
+                # Skip to the next run, another partition's, in one step however many epochs this one has.
                 stretch = bisect_right(self._stretch_ends, index)
                 index = self._stretch_ends[stretch] if stretch < len(self._stretch_ends) else len(self._found)
             elif until is not None and one.at > until:
@@ -184,7 +184,7 @@ class EpochsInFiles:
         return None
 
     def _find_next(self, since: int) -> bool:
-        """Look for one more that began at `since` or later; True if there is one."""
+        """Search for the next epoch that began at `since` or later; True if there is one."""
         while self._looked_at < len(self._begun) and self._begun[self._looked_at].at >= since:
             one = self._begun[self._looked_at]
             self._looked_at += 1
@@ -199,7 +199,7 @@ class EpochsInFiles:
 def mark_sole_isr(
     leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
 ) -> list[Leadership]:
-    """`leaderships` with `sole_isr` on the states from which a leader was alone; calls `epochs` only where needed."""
+    """`leaderships` with `sole_isr` on the states from which on a leader was alone; calls `epochs` only if needed."""
     marked = []
     known_epochs = None if epochs is None else KnownEpochs(leaderships, epochs)
     for one in leaderships:
@@ -223,9 +223,9 @@ class _SoleTerm(NamedTuple):
     leader_id: int
     states: Sequence[PartitionState]
     since: int
-    """End of the batch with the first of them."""
+    """End of the batch with the first of its states."""
     until: int | None
-    """End of the batch that ends the epoch; None if it goes on."""
+    """End of the batch that ends the epoch; None if the epoch has not ended."""
 
 
 def _sole_terms(states: Sequence[PartitionState]) -> Iterator[_SoleTerm]:
@@ -251,7 +251,7 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
     term_end = course.end_offset if term.until is None else term.until
     own_end = course.copy_ends.get(leader)
     until = term_end if own_end is None or course.of(leader).came_back else min(own_end, term_end)
-    # Changes in the batch that ends the epoch are applied with that end.
+    # Changes in the batch that ends the epoch are applied together with it.
     throughout = all(one.is_fenced(since) and not one.becomes(False, since, until) for one in others)
     ever = all((one.is_fenced(since) and since < term_end) or one.becomes(True, since, term_end) for one in others)
     in_the_end: Literal["later", "no"] = "later" if ever else "no"
@@ -274,9 +274,9 @@ def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
 
 
 def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known: KnownEpochs) -> str | None:
-    """An epoch in the leader's files of another partition that came with the same metadata batch or a later one.
+    """An epoch of another partition in the leader's files that came with the same metadata batch or a later one.
 
-    If the broker has come back since, it may have got the epoch after that, unless it led it itself before this one ended.
+    If the broker has come back since, it may have received the epoch after that, unless it led in it before this one ended.
     """
     leader, since, until = term.leader_id, term.since, term.until
     if not course.of(leader).registered_after(since):
