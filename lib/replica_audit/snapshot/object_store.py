@@ -39,7 +39,7 @@ class ObjectStore:
         return found
 
     def times_ns(self, paths: Sequence[str]) -> list[int | None]:
-        """Time of each file's last change in ns; None if the store does not tell."""
+        """Time of each file's last change in ns; None if the store does not give it."""
         return [info.mtime_ns for info in self._filesystem.get_file_info(list(paths))]
 
     def open(self, path: str) -> pyarrow.NativeFile:
@@ -54,7 +54,7 @@ def open_store(uri: str) -> tuple[ObjectStore | None, str]:
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         raise ValueError(redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")) from None
     except OSError as error:
-        # For Hadoop's libraries pyarrow lists every place where it has looked, one per line.
+        # For Hadoop's libraries, pyarrow lists every place where it has looked, one per line.
         reason, *places = str(error).splitlines()
         advice = (
             "; hdfs:// needs Java and Hadoop's native libraries: set JAVA_HOME, HADOOP_HOME and CLASSPATH"

@@ -33,9 +33,9 @@ class ObservedReplica:
     end_offset: int | None
     """End of the last batch read."""
     high_watermark: int | None
-    """The replica's own, up to which it was read."""
+    """The replica's own high watermark, up to which it was read."""
     log_end_offset: int | None
-    """None if the broker did not say."""
+    """Log end; None if the broker did not give one."""
     last_epoch: int | None
     """Leader epoch of the last record."""
     problem: str | None = None
@@ -93,8 +93,8 @@ def parse_observation(data: bytes, path: str) -> ObservedCluster:
 
 
 def observed_offsets(read_bytes: Callable[[str], bytes]) -> list[GroupOffset]:
-    """Offsets of consumer groups in a snapshot's observation, read by `read_bytes`; empty without one, or if it cannot be read,
-    which discovery reports."""
+    """Offsets of consumer groups in a snapshot's observation, read by `read_bytes`; empty without one, or if it is
+    unreadable, which discovery reports."""
     try:
         return list(parse_observation(read_bytes(OBSERVED), OBSERVED).committed_offsets())
     except (OSError, FormatError):
@@ -141,7 +141,7 @@ def _place(one: ReplicaDir | SegmentFile | ObservedReplica) -> _ReplicaPlace:
 
 
 def _begun(segment: SegmentFile, starts: Mapping[_ReplicaPlace, int]) -> SegmentFile:
-    """The table of a log as one segment that begins where reading began: what is missing before its first batch is a hole."""
+    """A log's table as one segment that begins where reading began: offsets missing before its first batch are a hole."""
     start = starts.get(_place(segment))
     return segment if start is None else segment._replace(base_offset=start)
 

@@ -1,4 +1,4 @@
-"""A snapshot opened with its inventory. Where nothing can be audited, the refusal says which directory to give."""
+"""A snapshot opened with its inventory. If nothing can be audited, the refusal names the directory to give."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _snapshots_below(inventory: Inventory) -> list[str]:
     for replica in chain(inventory.replicas, inventory.spread):
         copies[replica.broker_id, replica.topic_partition].add(replica.path.partition("/")[0])
     twice = sum(len(found.intersection(several)) > 1 for found in copies.values())
-    # A disk may have an outdated copy of a partition; only in another snapshot are most of them captured again.
+    # A disk may have an outdated copy of a partition; only another snapshot captures most of them again.
     is_again = twice * 2 > len(copies)
     are_foreign = len(set().union(*(clusters[above] for above in several))) > 1
     return several if is_again or are_foreign else []

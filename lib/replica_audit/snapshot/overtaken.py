@@ -25,11 +25,11 @@ class HeldCopies(Protocol):
     """The replicas of a snapshot."""
 
     def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterable[ReplicaDir]:
-        """The replicas of all partitions whose bounds are wanted, and maybe of others, in order of partition."""
+        """Replicas of all partitions whose bounds are wanted, and perhaps of others, in order of partition."""
 
 
 def epoch_bounds(copies: Iterable[ReplicaDir]) -> Iterable[EpochBounds]:
-    """The bounds of each partition; the replicas are given in order of partition."""
+    """Bounds of each partition; the replicas are given in order of partition."""
     for place, of_partition in groupby(copies, key=lambda one: one.topic_partition):
         held = list(of_partition)
         written = max((epoch for one in held for epoch, _ in _written(one, -1)), default=-1)
@@ -67,7 +67,7 @@ def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
 
 
 def _told(one: Leadership, known: int) -> int:
-    """The epoch that a file gives; without any the one that its leader knows."""
+    """Epoch that a file gives; without any, the one that its leader knows."""
     return known if one.leader_epoch is None else one.leader_epoch
 
 
@@ -81,7 +81,7 @@ def _latest(copy: ReplicaDir) -> int:
 
 
 def _written(copy: ReplicaDir, known: int) -> Iterable[tuple[int, int]]:
-    """Entries of epochs later than `known` that have records, as a checkpoint shows."""
+    """Entries of epochs later than `known` that, by a checkpoint, have records."""
     marks = (copy.high_watermark_checkpoint, copy.recovery_point_checkpoint)
     reached = max((mark for mark in marks if mark is not None), default=-1)
     return ((epoch, start) for epoch, start in copy.checkpoint_epochs or () if epoch > known and start < reached)

@@ -1,7 +1,6 @@
 """Replicas read by tasks, packed: for a large snapshot the driver holds bytes instead of objects.
 
-Packs are in order of partition, and a partition is in one pack with the replicas of all brokers, so that a task that takes some
-packs has whole partitions.
+Packs are in order of partition. A pack has whole partitions, with the replicas of all brokers, and so has a task that takes some packs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import NamedTuple
 from replica_audit.model import ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.snapshot.overtaken import EpochBounds, epoch_bounds
 
-#: Replicas in a pack, or a few more; smaller packs take more bytes for each replica.
+#: Replicas in a pack, or a few more; smaller packs take more bytes per replica.
 PACK_REPLICAS = 256
 
 #: The segments of a larger replica are kept outside its pack.
@@ -39,7 +38,7 @@ class PackedReplicas(NamedTuple):
 
     replica_count: int
     segment_count: int
-    """Number of segments without those of large replicas, which `size_bytes` excludes too."""
+    """Number of segments, without those of large replicas, which `size_bytes` excludes too."""
     size_bytes: int
     content: bytes
     bounds: bytes
@@ -125,7 +124,7 @@ class SpreadReplicas(Collection[ReplicaDir]):
     def of_partitions(
         self, places: Collection[TopicPartition], is_wanted: Callable[[EpochBounds], bool]
     ) -> Iterator[ReplicaDir]:
-        """Replicas of `places` and of partitions whose bounds are wanted, and of others in the same packs, in order."""
+        """Replicas of `places`, of partitions whose bounds are wanted, and of others in the same packs, in order."""
         return _replicas(pack for pack in self.packs if pack.has(lambda one: one.place in places or is_wanted(one)))
 
     def __contains__(self, replica: object) -> bool:

@@ -22,7 +22,7 @@ _PRODUCER = np.dtype([("producer_id", ">i8"), ("rest", "V38")])
 
 
 class SeenProducer(NamedTuple):
-    """A producer id that a broker's files have."""
+    """A producer id in a broker's files."""
 
     producer_id: int
     broker_id: int
@@ -32,8 +32,8 @@ class SeenProducer(NamedTuple):
 def greatest_producer(snapshot: Snapshot, directories: Iterable[ReplicaDir]) -> SeenProducer | None:
     """The greatest producer id in the newest `.snapshot` of each directory; None without any.
 
-    A broker writes one as a segment begins and as it stops cleanly, of the producers that it has not forgotten by then. Files that cannot
-    be read, or that evidence has by name only, count as missing.
+    A broker writes one when a segment begins and at a clean stop, with the producers that it has not yet forgotten.
+    Unreadable files, and files of which evidence has only the name, count as missing.
     """
     found = []
     for one in directories:

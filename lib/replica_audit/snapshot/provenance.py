@@ -47,11 +47,11 @@ UNPROVEN = {
     "overlap": "rows claim the same bytes of one file for different batches: they were not taken at one moment",
 }
 
-#: Words of `UNPROVEN` that leave the log's contents open, so that it cannot be compared with another.
+#: Words of `UNPROVEN` that leave the log's contents open, so that it cannot be compared.
 UNDECIDED = ("leader_epochs", "left_out", NOT_CAPTURED, "cut_short", "one_moment", "overlap")
 
-#: Forms: what stands for a record batch. A segment file has the first; uncompressed legacy entries look the same in it and in a
-#: deep listing of 0.10 to 2.1, where a fingerprint stands for a compressed entry.
+#: Forms: what represents a record batch. A segment file has the first; uncompressed legacy entries look the same there and
+#: in a deep listing of 0.10 to 2.1, where a fingerprint represents a compressed entry.
 BATCHES, ENTRIES, RECORDS = "batches", "entries", "records of kafka-dump-log"
 
 
@@ -73,7 +73,7 @@ def are_comparable(one: str, other: str) -> bool:
 
 
 def join_forms(forms: Iterable[str]) -> str:
-    """The form of a log whose segments have these forms; incompatible ones make a form of their own."""
+    """Form of a log whose segments have these forms; incompatible ones make a form of their own."""
     found = set(forms)
     if len(found) > 1:
         found.discard(ENTRIES)

@@ -1,6 +1,6 @@
-"""Objects of a store as seekable files: read in large pieces, the next ones requested while one is used.
+"""Objects of a store as seekable files: read in large pieces, with the next ones requested while one is used.
 
-A request to a store takes tens of milliseconds whatever its size, and one at a time gets a fraction of the bandwidth.
+A request to a store takes tens of milliseconds whatever its size, and single requests get only a fraction of the bandwidth.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Made = TypeVar("Made")
 PIECE_BYTES = 4 << 20
 _AHEAD = 4
 
-#: Most requests of a process at a time.
+#: Maximum number of simultaneous requests of a process.
 _CONNECTIONS = 32
 
 
 class ReadAhead(PositionedReads):
     """A binary stream over `read_at(count, position)` of an object of `size_bytes`, which must be thread-safe.
 
-    Sequential reads are prefetched in pieces; any other read requests its own bytes only, since headers are looked up here and
-    there in large files. Errors of `read_at` are raised by the read that needs the bytes.
+    Sequential reads are prefetched in pieces; any other read requests only its own bytes, since headers are read in
+    scattered places of large files. Errors of `read_at` are raised by the read that needs the bytes.
     """
 
     def __init__(

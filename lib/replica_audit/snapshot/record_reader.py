@@ -21,7 +21,7 @@ _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")
 _NEW_CRC_AT = 17
 
-#: Most bytes in one read of neighbouring batches, and the greatest gap between them.
+#: Maximum bytes in one read of neighbouring batches, and the greatest gap between them.
 _TOGETHER_BYTES = 8 << 20
 _GAP_BYTES = 64 << 10
 
@@ -54,18 +54,18 @@ class RecordRows(NamedTuple):
 
     rows: NDArray[np.void]
     unread: tuple[tuple[RecordRequest, str], ...] = ()
-    """Unreadable, with the reason: a file that is missing, unreadable, or not the one that was scanned; a batch too large to expand."""
+    """Unreadable requests, with the reason: a file that is missing, unreadable, or not the scanned one; a batch too large to expand."""
     not_captured: tuple[tuple[RecordRequest, str], ...] = ()
     """Requests for bytes that the evidence lacks, with the reason."""
     undecodable: tuple[tuple[RecordRequest, str], ...] = ()
-    """Read, but Kafka could not decode their records; with the reason."""
+    """Requests for batches that were read but whose records Kafka could not decode, with the reason."""
 
 
 class NotCaptured(str):
-    """The reason of `RecordReader.entries` for bytes that are not part of the evidence."""
+    """Reason in `RecordReader.entries` for bytes that are not part of the evidence."""
 
     path: str
-    """The file that has them."""
+    """The file with those bytes."""
 
     def __new__(cls, reason: object, path: str) -> NotCaptured:
         made = super().__new__(cls, reason)
@@ -80,14 +80,14 @@ class RecordReader:
     """Reads records from one snapshot. Rows can be compared only with those of the same reader."""
 
     def __init__(self, snapshot: OpensFiles | str) -> None:
-        """`snapshot`, or its location, which is opened when the first record is read."""
+        """`snapshot` may be its location, which is opened when the first record is read."""
         self._snapshot = snapshot
         self.not_captured: set[RecordRequest] = set()
         """Requests that are not part of the evidence."""
 
     @cached_property
     def hasher(self) -> RecordHasher:
-        """Hasher of all records read; few readers read any."""
+        """Hasher of all records read; created on demand, since few readers read any."""
         return RecordHasher()
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None) -> RecordRows:
@@ -114,14 +114,14 @@ class RecordReader:
                 undecodable.append((request, str(error)))
                 continue
             parts.append(rows if keys is None else rows[_among(rows["key"], keys) | rows["control"]])
-        # As bytes, since numpy compares the fields of every two arrays that it joins.
+        # As bytes, since numpy compares all fields of arrays that it joins.
         joined = b"".join(part.tobytes() for part in parts)
         rows = np.frombuffer(joined, RECORD_DTYPE) if joined else np.empty(0, RECORD_DTYPE)
         ordered = rows[np.argsort(rows["offset"], kind="stable")]
         return RecordRows(ordered, tuple(unread), tuple(not_captured), tuple(undecodable))
 
     def entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
-        """Each of `requests` once, by path and position, with the bytes of its batch, or the reason why they are missing."""
+        """Each of `requests` once, by path and position, with the bytes of its batch or the reason why they are missing."""
         for request, entry in self._entries(requests):
             for path in request.others:
                 if isinstance(entry, bytes | NotCaptured):
@@ -139,7 +139,7 @@ class RecordReader:
             try:
                 data = self._read(group)
             except NotCapturedError as error:
-                if len(group) > 1:  # only the bytes between them may be missing
+                if len(group) > 1:  # only bytes between the batches may be missing
                     groups += [[request] for request in reversed(group)]
                 else:
                     is_it = not group[0].others or self._begins_there(group[0])
@@ -160,7 +160,7 @@ class RecordReader:
                 yield request, entry if len(entry) == request.size and _is_scanned(request, entry) else _CHANGED
 
     def _begins_there(self, request: RecordRequest) -> bool:
-        """True unless the header at that position of the file is another batch's."""
+        """True unless the file has another batch's header at that position."""
         try:
             return _is_scanned(request, self._read([replace(request, size=HEADER_BYTES)]))
         except (OSError, ValueError):
@@ -180,13 +180,13 @@ class RecordReader:
 
 
 def _reason(error: OSError | ValueError) -> str:
-    # The error's own text may have the absolute path, which differs from run to run.
+    # The error's own text may contain the absolute path, which differs from run to run.
     number = getattr(error, "errno", None)
     return os.strerror(number) if number else str(error)
 
 
 def _among(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Mask of those of `hashes` that are in `known`, which is sorted and may be far longer."""
+    """Mask of `hashes` that are in `known`, which is sorted and may be far longer."""
     if not len(known):
         return np.zeros(len(hashes), bool)
     return known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)] == hashes

@@ -38,7 +38,7 @@ _Id = tuple[str, int, str, str]
 
 
 def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegment]:
-    """The segments in one copy, each in its last state. Raises OSError and FormatError."""
+    """Segments in one copy, each in its latest state. Raises OSError and FormatError."""
     latest: dict[_Id, RemoteSegment] = {}
 
     def take(header: np.void, records: Iterable[RecordFields]) -> None:
@@ -63,18 +63,18 @@ class RemoteLogs(NamedTuple):
 
     segments: list[RemoteSegment]
     log_dirs: tuple[str, ...] | None
-    """Log dirs of its copies, if these together have every segment since the topic was created; None if some may be missing."""
+    """Log dirs of its copies, if together they have every segment since the topic was created; None if some may be missing."""
 
 
 def read_remote_logs(
     snapshot: Snapshot, log_dirs: Iterable[str], in_sync: Sequence[Sequence[str]] | None, each: Each = map
 ) -> tuple[RemoteLogs, list[QuarantineRow]]:
-    """The segments in the copies in `log_dirs`, with quarantine rows for what could not be read. `in_sync`: for each partition
-    the log dirs of the brokers that lead it or are in sync, up to the first unknown partition; None if the topic is unknown.
-    Any other copy, even the one that reaches furthest here, may be long out of date."""
+    """Segments in the copies in `log_dirs`, with quarantine rows for unreadable parts. `in_sync`: for each partition the
+    log dirs of brokers that lead it or are in sync, up to the first unknown partition; None if the topic is unknown. Any
+    other copy, even the one that reaches furthest here, may be long out of date."""
     copies = sorted(find_copies(snapshot, log_dirs, REMOTE_SEGMENTS.name), key=lambda one: _is_current(one, in_sync))
     found, rows = REMOTE_SEGMENTS.read_copies(snapshot, copies, each)
-    # For a partition with messages only the copy that was read counts.
+    # If a partition has messages, only the copy that was read counts.
     filled = {one.partition for one in copies if one.size}
     empty = [one for one in copies if one.partition not in filled and one.first_offset == 0]
     read = [one.copy for one in found if _is_whole(one.copy, one.extent)]
@@ -97,7 +97,7 @@ def _is_whole(copy: TopicCopy, extent: Extent) -> bool:
 
 
 def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
-    """Apply one message; those on whole partitions, and of later versions of Kafka, concern no segment."""
+    """Apply one message. Those on whole partitions, or from later versions of Kafka, do not concern segments."""
     frame, kind, version = fields.uvarint(), fields.uvarint(), fields.uvarint()
     if frame != _FRAME_VERSION or version != 0:
         raise MessageError(
@@ -116,7 +116,7 @@ def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
 
 
 def _updated(segment: RemoteSegment, state: int, updated_ms: int, updated_by: int) -> RemoteSegment:
-    """`segment` in its next state. A failed deletion is begun again, by a message like the first."""
+    """`segment` in its next state. A failed deletion begins again with a message like the first."""
     segment = segment._replace(state=state, updated_ms=updated_ms, updated_by=updated_by)
     if state == COPY_FINISHED:
         return segment._replace(copied_ms=updated_ms)

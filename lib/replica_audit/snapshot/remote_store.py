@@ -58,7 +58,7 @@ class RemoteStore:
     objects: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
     """By topic id."""
     of_names: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
-    """All objects by their apparent topic name."""
+    """All objects, by their apparent topic name and partition."""
     listed_ms: int | None = None
     latest_ms: int | None = None
     """`latest_ms` of the `RemoteListing`."""
@@ -80,7 +80,7 @@ class RemoteStore:
     ) -> tuple[RemoteListing, list[QuarantineRow]]:
         """`of` with the manifests of its segments, and a row for each manifest that could not be read.
 
-        If a copied segment is missing, the partition is listed again: what is still there was not deleted before that one.
+        If a copied segment is missing, the partition is listed again: segments that still exist were not deleted before it.
         """
         segments = tuple(segments)
         listing = self.of(topic, partition, segments)
@@ -98,13 +98,13 @@ class RemoteStore:
 
 
 def open_remote_store(uri: str) -> RemoteStore:
-    """The store at a directory or URI. Objects that brokers delete during the listing are left out.
+    """The store at a directory or URI, without objects that brokers delete during the listing.
 
     Raises UsageError if there is no such place, it cannot be listed, or it has no segment.
     """
     try:
         place = Snapshot.open(uri)
-        # A copy of a store is of an earlier moment; a remote address names the store itself.
+        # A local directory is a copy from an earlier moment; a remote address is the store itself.
         listed_ms = now_ms() if place.is_remote else None
         tree = place.list_below("")
         latest_ms = now_ms() if place.is_remote else None
@@ -127,17 +127,17 @@ def open_remote_store(uri: str) -> RemoteStore:
 
 
 def _look_again(store: Snapshot, objects: Sequence[RemoteObject]) -> Iterator[RemoteObject]:
-    """The objects, marked with whether they are still there."""
+    """The objects, each marked if it still exists."""
     folders = {one.log_path.rpartition("/")[0] for one in objects if one.log_path is not None}
     try:
         there = {entry.path for folder in folders for entry in store.list_directory(folder)}
     except OSError:
-        there = set()  # if it cannot be listed again, nothing is known to be there still
+        there = set()  # if it cannot be listed again, nothing is known to still exist
     yield from (one._replace(was_seen_again=one.log_path in there) for one in objects)
 
 
 def _placed_ms(path: str) -> int | None:
-    """Time at which a file was created or copied here, since every copy or move changes its inode; None for a missing file."""
+    """Time at which a file was created or copied here: every copy or move changes its inode. None for a missing file."""
     try:
         return os.lstat(path).st_ctime_ns // 1_000_000
     except OSError:
@@ -145,7 +145,7 @@ def _placed_ms(path: str) -> int | None:
 
 
 def is_listing(path: str) -> bool:
-    """True if a path, relative to a snapshot, is that of a listing of a remote store, which lies at the root."""
+    """True if a path, relative to a snapshot, is that of a listing of a remote store, at the root."""
     return _LISTING.fullmatch(path) is not None
 
 
@@ -166,7 +166,7 @@ def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[Quaranti
     if not paths:
         return None, []
     known = [one for one in moments if one is not None]
-    # Each lists a part of the store: all of it was there as listed only at a moment that they share.
+    # Each lists a part of the store: the whole was as listed only at a moment that they share.
     listed_ms = known[0] if len(set(moments)) == 1 and known else None
     objects = [
         one._replace(segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one

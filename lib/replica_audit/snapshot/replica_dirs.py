@@ -34,13 +34,13 @@ _Value = TypeVar("_Value")
 
 
 class OffsetFile(NamedTuple):
-    """A `*-offset-checkpoint` of a log dir: its state, and its entries, empty unless it is present."""
+    """A `*-offset-checkpoint` of a log dir: its state, and its entries, which are empty unless it is present."""
 
     file: CheckpointFile
     entries: dict[TopicPartition, int]
 
 
-#: For a directory without offset checkpoints: a log dir's entries concern current directories only.
+#: Used for a directory without offset checkpoints: a log dir's entries concern current directories only.
 NO_OFFSETS = {name: OffsetFile(NOT_GIVEN, {}) for name in OFFSET_CHECKPOINTS}
 
 
@@ -55,14 +55,14 @@ class FoundReplica(NamedTuple):
 
 
 def read_offset_files(snapshot: Snapshot, folder: Folder) -> Iterator[tuple[str, OffsetFile]]:
-    """The four offset checkpoints of a log dir with their names, one after the other: each may name a million partitions."""
+    """The four offset checkpoints of a log dir by name, read one after the other: each may name a million partitions."""
     for name in OFFSET_CHECKPOINTS:
         file, entries = _read_file(snapshot, folder, name, parse_offset_checkpoint)
         yield name, OffsetFile(file, entries or {})
 
 
 class OwnFiles(NamedTuple):
-    """The text files of a partition directory, and their content as far as it can be read."""
+    """The text files of a partition directory, with their content as far as it is readable."""
 
     epoch_file: CheckpointFile
     epochs: tuple[tuple[int, int], ...] | None
@@ -165,7 +165,7 @@ def _next_offset(snapshot: Snapshot, entry: TreeEntry, base_offset: int) -> int:
                 if not isinstance(item, Damage):
                     following = int(item["last_offset"][-1]) + 1
     except (OSError, FormatError):
-        pass  # the scan of the segment, which it stays, puts it into quarantine
+        pass  # it remains a segment, and its scan quarantines it
     return following
 
 
@@ -186,7 +186,7 @@ def _read_file(
 
 
 def unreadable(file: CheckpointFile, broker_id: int, at: TopicPartition | None = None) -> Iterator[QuarantineRow]:
-    """The row of quarantine for a file that could not be read."""
+    """Quarantine row for a file that could not be read."""
     if file.state in ("malformed", "unreadable"):
         yield QuarantineRow.of("CAP-UNREADABLE", file.path, file.problem or "", broker_id=broker_id, at=at)
 
@@ -201,7 +201,7 @@ def read_put_aside(
 
 
 def deleted_segments(folder: Folder, replica: ReplicaDir) -> HeldReplica | None:
-    """The `.deleted` segments in the directory of `replica`, known by their batches only; None if there are none."""
+    """The `.deleted` segments in the directory of `replica`, known only by their batches; None if there are none."""
     names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
     found = sorted(
         (name.base_offset, entry)
@@ -228,13 +228,13 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> HeldReplica | None:
 
 
 def stray_copies(copies: Iterable[ReplicaDir]) -> Iterator[ReplicaDir]:
-    """Copies that a broker renamed to -stray, since no metadata knew their topic."""
+    """Copies that a broker renamed to -stray because the metadata did not know their topic."""
     return (one for one in copies if kind_of_copy(one.path, one.log_dir) == "stray")
 
 
 def nameless_strays(found: Iterable[HeldReplica], names: Container[TopicPartition]) -> Iterator[QuarantineRow]:
-    """A row for each -stray directory with records and without a topic id that has the name of one of the partitions `names`: since
-    3.7.1 a broker of KRaft sets a log aside so that lost its partition.metadata (KAFKA-16814), and begins an empty one."""
+    """A row for each -stray directory with records, without a topic id, and with the name of one of the partitions `names`: since
+    3.7.1 a KRaft broker sets such a log aside if it lost its partition.metadata (KAFKA-16814), and starts an empty one."""
     for one in found:
         replica = one.replica
         is_stray = kind_of_copy(replica.path, replica.log_dir) == "stray" and replica.topic_partition in names
@@ -257,8 +257,8 @@ def of_known_topics(
 ) -> Iterator[HeldReplica]:
     """Copies of captured partitions, with the partition's topic: Kafka may have shortened it in the directory's name.
 
-    `topics` gives the names by (topic id, partition), `names` are all partitions. A copy without an id is matched by name, but
-    not a directory -stray or -delete, which no longer belongs to its topic.
+    `topics` has the names by (topic id, partition), `names` all partitions. A copy without an id is matched by name unless
+    its directory is -stray or -delete, which no longer belongs to its topic.
     """
     known = frozenset(names)
     for one in found:

@@ -1,8 +1,8 @@
 """Observations of replicas over time: `replica_progress` as JSON lines, CSV or Parquet, read part by part.
 
-A row is one replica at one moment (columns: `PROGRESS_SCHEMA`); the rows of one topic, partition, `time_ms` and `sequence` are
-one observation, with equal values for the leader. A file is cut into parts, so that many tasks can read it; a part is converted
-to Arrow columns at once, and row by row only if that fails.
+A row is one replica at one moment (columns: `PROGRESS_SCHEMA`); the rows of one topic, partition, `time_ms` and `sequence`
+are one observation, with equal values for the leader. A file is cut into parts for many tasks; a part is converted to Arrow
+columns at once, and row by row only if that fails.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _GREATEST = {
 
 
 def _no_cells(line: bytes, names: Sequence[str]) -> str | None:
-    """Reason why a line of CSV is plainly not a row; None if it may be one."""
+    """Reason why a line of CSV is clearly not a row; None if it may be one."""
     try:
         cells = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]), [])
     except (csv.Error, UnicodeDecodeError) as error:
@@ -109,7 +109,7 @@ def _no_cells(line: bytes, names: Sequence[str]) -> str | None:
 
 
 def _no_object(line: bytes) -> str | None:
-    """Reason why a line of JSON is plainly not a row; None if it may be one."""
+    """Reason why a line of JSON is clearly not a row; None if it may be one."""
     try:
         row = parse_json(line, "", "")
     except FormatError:
@@ -132,7 +132,7 @@ def _no_object(line: bytes) -> str | None:
     return None
 
 
-#: Most halvings of groups of lines to find bad ones.
+#: Maximum number of halvings of groups of lines to find bad ones.
 _HALVINGS = 500
 _GREATEST_HEADER = 64 << 10
 
@@ -153,8 +153,8 @@ def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -
 def _find_rows(
     path: str, form: str, names: list[str], data: bytes, position: int
 ) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The lines that are rows, and a quarantine row for each other line. Arrow decides on many lines at once: lines that are
-    plainly not rows are removed first, and a group that Arrow rejects is halved, as often as `_HALVINGS` allows."""
+    """Lines that are rows, and a quarantine row for each other line. Arrow decides on many lines at once: lines that are
+    clearly not rows are removed first, and a group that Arrow rejects is halved, up to `_HALVINGS` times."""
     lines: list[tuple[int, bytes]] = []
     bad: list[tuple[int, bytes, str]] = []
     at = position
@@ -237,7 +237,7 @@ def _header_names(path: str, header: bytes) -> list[str]:
 
 #: Bytes of text in a part.
 PART_BYTES = 32 << 20
-#: Unusable rows of a part that are reported one by one; the rest is counted.
+#: Unusable rows of a part that are reported one by one; the rest are counted.
 _TOLD = 20
 
 
@@ -271,7 +271,7 @@ def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Itera
 def read_progress(
     snapshot: Snapshot, part: ProgressPart, topics: Sequence[str] = ()
 ) -> Iterator[pa.Table | QuarantineRow]:
-    """Tables of `PROGRESS_SCHEMA`, filtered to topics that match a shell pattern, and rows for what could not be used."""
+    """Tables of `PROGRESS_SCHEMA`, filtered to topics that match a shell pattern, and rows for unusable parts."""
     bad: list[QuarantineRow] = []
     try:
         with snapshot.open_file(part.path) as stream:

@@ -25,7 +25,7 @@ class OpenSource(NamedTuple):
     items: Iterator[NDArray[np.void] | Damage]
     """Batches and damage in the form of `scan_segment`."""
     summariser: Summariser
-    """Empty; every item has to be added to it."""
+    """Empty; every item must be added to it."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def scan_source(
 
 
 def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
-    """The summary of `file`. Raises OSError and FormatError."""
+    """Summary of `file`. Raises OSError and FormatError."""
     with open_source(snapshot, file) as source:
         for item in source.items:
             source.summariser.add(item)
@@ -75,7 +75,7 @@ def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
 
 def _read_second_hand(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     if file.source != "dump_text":
-        # Imported here: pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
+        # Imported here: pyarrow loads more slowly than a small snapshot is audited, and few snapshots have tables.
         from replica_audit.snapshot.batch_tables import read_table_rows
 
         return read_table_rows(snapshot, file)

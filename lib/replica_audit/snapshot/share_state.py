@@ -17,10 +17,10 @@ from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, Topi
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
-#: Key versions: all of a group's state for a partition, and what changed since; both values have version 0.
+#: Key versions: the whole state of a group for a partition, and changes since; both values have version 0.
 _SNAPSHOT, _UPDATE = 0, 1
 _VALUE_VERSION = 0
-#: States of records that a group is done with (`RecordState`): acknowledged, and given up.
+#: States of records with which a group is done (`RecordState`): acknowledged, and given up.
 _DONE = (2, 4)
 
 #: (group, topic id, partition)
@@ -28,7 +28,7 @@ _Key = tuple[str, str, int]
 
 
 class ShareOffset(NamedTuple):
-    """Position of a share group in a partition of a topic, which the log names by its id."""
+    """Position of a share group in a partition of a topic, which the log identifies by id."""
 
     group: str
     topic_id: str
@@ -36,7 +36,7 @@ class ShareOffset(NamedTuple):
     reached_offset: int
     """The group's start offset, or the end of the last records above it that it acknowledged or gave up."""
     leader_epoch: int | None
-    """Epoch of the leader that served these records to the group; none of them is later. None if unknown."""
+    """Epoch of the leader that served these records to the group; none of them is of a later one. None if unknown."""
     written_ms: int
 
 
@@ -52,7 +52,7 @@ def read_share_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[ShareOff
             _apply(FieldReader(key or b""), value, first_ms + delta, latest)
 
     extent = read_batches(snapshot, copy, take)
-    # A group that was given no record yet has no offset.
+    # A group that was never given a record has no offset.
     said = (latest[key] for key in sorted(latest))
     return ReadCopy(copy, extent, tuple(one for one in said if one.reached_offset >= 0))
 
@@ -61,7 +61,7 @@ SHARE_OFFSETS = InternalTopic("__share_group_state", "how far share groups have 
 
 
 def name_topics(offsets: Iterable[ShareOffset], topics: Mapping[str, str]) -> Iterator[GroupOffset]:
-    """The offsets with the names of their topics, given by id; those of other ids are of earlier topics, or not captured."""
+    """The offsets with the names of their topics by id, without other ids: those of earlier topics, or not captured."""
     for one in offsets:
         if one.topic_id in topics:
             yield GroupOffset(
@@ -98,7 +98,7 @@ def _apply(key: FieldReader, value: bytes | None, written_ms: int, latest: dict[
     known = latest.get((group, topic_id, partition))
     if kind == _UPDATE and known is not None:
         reached = max(reached, known.reached_offset)
-    # One who sets a group's offset writes a state of epoch 0, whoever leads.
+    # Setting a group's offset writes a state of epoch 0, whoever leads.
     is_known = epoch > 0 or (epoch == 0 and kind == _UPDATE)
     latest[group, topic_id, partition] = ShareOffset(
         group, topic_id, partition, reached, epoch if is_known else None, written_ms
@@ -106,7 +106,7 @@ def _apply(key: FieldReader, value: bytes | None, written_ms: int, latest: dict[
 
 
 def _ends(fields: FieldReader) -> Iterator[int]:
-    """Ends of the batches that the group is done with."""
+    """Ends of the batches with which the group is done."""
     for _ in range(fields.array_length()):
         fields.int64()  # first offset
         last, state = fields.int64(), fields.int8()

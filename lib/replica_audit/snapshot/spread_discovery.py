@@ -1,7 +1,7 @@
-"""Discovery of many replicas by tasks, each of which reads the directories of some partitions, of all brokers.
+"""Discovery of many replicas by tasks; each reads the directories of some partitions on all brokers.
 
-Tasks read ordinary directories: below a log dir that its own files identify, with nothing but files of a partition at rest. All
-other directories and files are left to the one pass of `snapshot.discovery`.
+Tasks read ordinary directories: those below a log dir that its own files identify, and only with files of a partition at
+rest. All other directories and files are left to the single pass of `snapshot.discovery`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from replica_audit.snapshot.packed_replicas import HeldReplica, PackedReplicas, 
 from replica_audit.snapshot.replica_dirs import OffsetFile, read_offset_files, read_replica
 from replica_audit.snapshot.storage import Snapshot
 
-#: Most partition directories that are read in this process; with more, tasks read all.
+#: Maximum number of partition directories that are read in this process; with more, tasks read all.
 SPREAD_ABOVE = 2000
 
 #: Directories for one task, or a few more.
@@ -49,7 +49,7 @@ STRETCH_DIRECTORIES = 2048
 
 _ORDINARY = {*SEGMENT_SUFFIXES, *PARTITION_FILES.values()} - {"quorum_state"}
 
-#: Marks a partition that a checkpoint does not name: offsets are 0 or more.
+#: Marks a partition that a checkpoint does not name: offsets are never negative.
 _NONE = -1
 
 
@@ -67,7 +67,7 @@ class DirStretch(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A log dir, and its properties that concern its replicas."""
+    """A log dir, and those of its properties that concern its replicas."""
 
     log_dir: LogDir
     is_foreign: bool
@@ -84,7 +84,7 @@ class FoundDirs(NamedTuple):
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
     tree: Tree
-    """The directories that are not ordinary, with everything below them."""
+    """Directories that are not ordinary, with everything below them."""
 
 
 class PackedDirs(NamedTuple):
@@ -105,7 +105,7 @@ class Spreading(Protocol):
 
 
 class SpreadTree(NamedTuple):
-    """A snapshot whose ordinary partition directories tasks have read; `tree` has all others, and the names of those."""
+    """A snapshot whose ordinary partition directories were read by tasks; `tree` has the others, and the names of those."""
 
     tree: Tree
     replicas: SpreadReplicas
@@ -114,13 +114,13 @@ class SpreadTree(NamedTuple):
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
     offset_files: Mapping[str, dict[str, OffsetFile]]
-    """Offset checkpoints of a log dir by its path and their names, without the partitions that have a directory there; only if all of
-    these are ordinary."""
+    """Offset checkpoints by log dir path and name, without partitions that have a directory there; only for log dirs in
+    which all of these are ordinary."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllReplicas(Iterable[ReplicaDir]):
-    """Replicas that were read here, in order, merged with those that tasks have read."""
+    """Replicas that were read here merged, in order, with those that tasks have read."""
 
     read_here: tuple[ReplicaDir, ...]
     spread: SpreadReplicas
@@ -140,7 +140,7 @@ class DirReader(NamedTuple):
     snapshot: Snapshot
     owners: tuple[Owner, ...]
     is_wanted: Callable[[str], bool]
-    """True if a topic's replicas are read; files of others are only counted."""
+    """Filter of the topics whose replicas are read; files of others are only counted."""
 
     def read(self, stretch: DirStretch) -> FoundDirs:
         held: list[HeldReplica] = []
@@ -186,7 +186,7 @@ class DirReader(NamedTuple):
 
 
 def is_ordinary(tree: Tree) -> bool:
-    """True if a directory contains nothing but files of a partition, none being replaced or removed."""
+    """True if a directory contains only files of a partition, none of them being replaced or removed."""
     names = (parse_file_name(entry.name) for entry in tree.entries)
     return (
         not tree.problems
@@ -196,14 +196,14 @@ def is_ordinary(tree: Tree) -> bool:
 
 
 def leave_out(names: Collection[str], directories: Collection[str]) -> list[str]:
-    """The partition directories in a folder whose files identify it as a log dir; empty for any other."""
+    """The partition directories in a folder that its files identify as a log dir; empty for any other."""
     if META_PROPERTIES not in names and not any(name in names for name in OFFSET_CHECKPOINTS):
         return []
     return [name for name in directories if _partition_of(name) is not None]
 
 
 def _partition_of(name: str) -> TopicPartition | None:
-    """The partition whose directory Kafka would name `name`; None if there is none."""
+    """Partition whose directory Kafka would name `name`; None if there is none."""
     kind, at = parse_directory_name(name)
     return at if kind == "current" and at is not None and str(at) == name else None
 
@@ -213,8 +213,8 @@ def _path(owner: Owner, at: TopicPartition) -> str:
 
 
 def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading: Spreading) -> SpreadTree | None:
-    """The snapshot with its ordinary directories read by tasks. None if one pass has to read everything: directories are few, a
-    second look shows other log dirs than the first, or files are not what they seem (`Snapshot.list_skeleton`)."""
+    """The snapshot with its ordinary directories read by tasks. None if one pass must read everything: there are few directories,
+    a second look finds other log dirs than the first, or files are not what they seem (`Snapshot.list_skeleton`)."""
     tree = snapshot.list_skeleton(leave_out)
     if tree is None or sum(map(len, tree.unlisted.values())) <= SPREAD_ABOVE:
         return None
@@ -276,7 +276,7 @@ def _put_together(tree: Tree, others: Iterable[Tree]) -> Tree:
 
 
 class _Table:
-    """Partition directories with the number of their log dir, as columns."""
+    """Partition directories, each with the number of its log dir, as columns."""
 
     def __init__(self) -> None:
         self._topics: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Replicas known from texts and tables in place of segments, used only where the snapshot has no segment of the replica."""
+"""Replicas known from texts and tables in place of segments; used only if the snapshot has no segment of the replica."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class DumpedPath(NamedTuple):
 def read_dumped_path(
     dumped: str, text_path: str, log_dirs: Sequence[LogDir], snapshot_name: str = ""
 ) -> DumpedPath | None:
-    """Broker, log dir, partition and segment named by the path of a `Dumping` line ('' without one), completed from
-    `text_path`, relative to the snapshot.
+    """Broker, log dir, partition and segment in the path of a `Dumping` line ('' without one), completed from `text_path`,
+    relative to the snapshot.
 
     None for the metadata log, a directory -future, -delete or -stray, and a file that Kafka has set aside. Raises UnownedError.
     """
@@ -81,7 +81,7 @@ def read_dumped_path(
 
 
 def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
-    """The log dir of the snapshot that a path ends with, the longest if several; None if there is none."""
+    """Log dir of the snapshot with which a path ends, the longest if there are several; None if there is none."""
     found = [
         one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
     ]
@@ -119,7 +119,7 @@ def _partition_of(path: str) -> TopicPartition | None:
     return None
 
 
-#: Most trusted first: a replica that has a text is not taken from a table too.
+#: Most trusted first: a table does not count for a replica that has a text.
 SOURCES = ("dump_text", "batch_table", "record_table")
 
 
@@ -141,7 +141,7 @@ class StandIns(NamedTuple):
     segments: tuple[SegmentFile, ...]
     topics: tuple[str, ...]
     counts: Mapping[str, int]
-    """Number of unused listings of one segment: its segment or a text is there too, or the replica is not a current one."""
+    """Number of unused listings of one segment: its segment or a text is present too, or the replica is not a current one."""
     quarantine: tuple[QuarantineRow, ...]
 
 
@@ -162,7 +162,7 @@ def read_stand_ins(
     found: Found,
     is_wanted: Callable[[str], bool],
 ) -> StandIns:
-    """Read every text and table, and take those logs that have no segment."""
+    """Read every text and table, and use the logs that have no segment."""
     reader = _StandIns(snapshot, found, is_wanted)
     for path in dump_paths:
         reader.look_into(path, reader.read_text)
@@ -184,7 +184,7 @@ class _StandIns:
         self._topics: set[str] = set()
 
     def look_into(self, path: str, read: Callable[[str], None]) -> None:
-        """Call `read`; a file that cannot be read is quarantined."""
+        """Call `read`, and quarantine a file that it cannot read."""
         try:
             read(path)
         except (OSError, FormatError) as error:
@@ -217,7 +217,7 @@ class _StandIns:
 
     def read_table(self, path: str) -> None:
         """Note the logs in one table."""
-        # Imported here: pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
+        # Imported here: pyarrow loads more slowly than a small snapshot is audited, and few snapshots have tables.
         from replica_audit.snapshot.batch_tables import count_table, table_columns, table_kind
 
         kind = table_kind(self._snapshot, path)
@@ -243,7 +243,7 @@ class _StandIns:
             log = _Log(kind, key.broker_id, key.log_dir, topic_partition)
             segments = self._logs[log]
             if key.segment_base_offset is None and segments:
-                # Rows of one log in several tables are its one segment.
+                # Rows of one log in several tables form one segment.
                 known = min(segments)
                 segments[min(known, base)] = segments.pop(known)
                 base = min(known, base)
@@ -285,7 +285,7 @@ class _StandIns:
         return SegmentFile(log.broker_id, log.folder, at.topic, at.partition, path, base, size, log.source, places)
 
     def _replica(self, log: _Log, files: Sequence[SegmentFile], known: Mapping[tuple, ReplicaDir]) -> ReplicaDir:
-        """The directory that exists without segments, else what is known of a missing one."""
+        """The directory, if it exists without segments, else what is known of the missing one."""
         at = log.topic_partition
         log_dir = self._log_dir(log)
         folder = log.folder if log_dir is None else log_dir.path
@@ -301,7 +301,7 @@ class _StandIns:
     def _not_there(self, log: _Log, folder: str, log_dir: LogDir | None, path: str) -> ReplicaDir:
         at = log.topic_partition
         files = {} if log_dir is None else self._found.offset_files.get(log_dir.path, {})
-        # A log dir with nothing but meta.properties tells nothing about its checkpoints.
+        # A log dir with only meta.properties does not show its checkpoints.
         present = {name: file for name, file in files.items() if file.file.state != "missing"}
         replica = ReplicaDir(
             broker_id=log.broker_id,

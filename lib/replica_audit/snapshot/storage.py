@@ -36,18 +36,18 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def describe_change(state: os.stat_result) -> str:
-    """Inode and times in ns of the last change of a file's content and of the inode: a text that changes with the file."""
+    """Inode, and times in ns of the last change of content and inode: a text that differs once the file changes."""
     return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 
-#: Chooses directories of a folder that are not walked, given all names in it and the names of directories.
+#: Chooses directories of a folder that are not walked, given all its names and those of its directories.
 LeaveOut = Callable[[Collection[str], Collection[str]], Collection[str]]
 
 
 def walk(root: str, start: str = "", leave_out: LeaveOut | None = None) -> Tree:
     """Everything below the directory `start` of `root`; directories left out are `unlisted`, without their contents.
 
-    Every directory is walked once, at its own place; a link to it only names that place.
+    Every directory is walked once, at its own path; a link to it only names that path.
     """
     entries: list[TreeEntry] = []
     problems: list[Problem] = []
@@ -104,7 +104,7 @@ def local_is_directory(path: str) -> bool | None:
 
 
 def open_file(root: str, path: str) -> BinaryIO:
-    """Open an ordinary file without blocking. Raises OSError with a text that names no place outside `root`."""
+    """Open an ordinary file without blocking. Raises OSError, with a text that does not name a place outside `root`."""
     place = os.path.join(root, path)
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -187,15 +187,15 @@ def _shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-#: Files, or few small ones together, that a task opens ahead; of a store each has a piece in memory (`read_ahead`).
+#: Number of files, or of small files together, that a task opens ahead; each has a piece in memory if it is in a store (`read_ahead`).
 OPENED_AHEAD = 8
 #: Larger files are not prefetched.
 GREATEST_AHEAD = 1 << 20
 #: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
-#: That limit for lists of all partitions: there may be a million, each with some 100 to 400 bytes.
+#: The same limit for lists of all partitions: there may be a million, each with some 100 to 400 bytes.
 GREATEST_LIST = 512 << 20
-#: Bytes that are read of a small file at first.
+#: Bytes of a small file that are read first.
 _STEP = 64 << 10
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
 
@@ -222,7 +222,7 @@ class Snapshot:
         self._times: dict[str, int | None] = {}
         self._small: dict[str, bytes | BaseException] = {}
         self._checked: set[str] = set()
-        # Threads open files, and each would read all evidence and the manifest.
+        # Used by several threads, which would each read all evidence and the manifest.
         self._lock = threading.RLock()
         self._found_evidence: EvidenceFiles | None = None
         self._found_copied: CopiedFiles | None = None
@@ -240,7 +240,7 @@ class Snapshot:
         store: ObjectStore | None = None
         root = os.path.abspath(uri)
         if "://" in uri or uri.startswith("file:"):
-            # Imported here: pyarrow takes longer to load than a small local snapshot takes to audit.
+            # Imported here: pyarrow loads more slowly than a small local snapshot is audited.
             from replica_audit.snapshot.object_store import open_store
 
             store, root = open_store(uri)
@@ -279,8 +279,8 @@ class Snapshot:
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def list_tree(self) -> Tree:
-        """Everything below the root, including files that evidence stands for and files that the manifest lists. A directory
-        that cannot be read is a problem, not an error."""
+        """Everything below the root, including files that evidence represents and files that the manifest lists. An
+        unreadable directory is a problem, not an error."""
         return self._copied.complete(self.evidence.overlay(self.list_below("")))
 
     @property
@@ -303,14 +303,13 @@ class Snapshot:
         return find_evidence(found, self._open)
 
     def list_skeleton(self, leave_out: LeaveOut) -> Tree | None:
-        """`list_tree` without the directories that are left out, each of which `list_below` lists; None if evidence stands for
-        files, or the manifest lists them."""
+        """`list_tree` without the directories left to `list_below`; None if evidence represents files, or the manifest lists them."""
         if self.evidence or self._copied.files or self._copied.incomplete:
             return None
         return walk(self._root, leave_out=leave_out) if self._store is None else self._walk_store(leave_out)
 
     def list_below(self, folder: str) -> Tree:
-        """Everything below a directory, with paths relative to the root. A directory that cannot be read is a problem."""
+        """Everything below a directory, with paths relative to the root. An unreadable directory is a problem."""
         if self._store is None:
             return walk(self._root, folder)
         found = self._store.list_below(self._root, folder, recursive=True)
@@ -318,7 +317,7 @@ class Snapshot:
         return Tree(tuple(sorted(entry for entry, _ in found)), ())
 
     def list_each(self, folders: Sequence[str]) -> list[Tree]:
-        """`list_below` for each of `folders`, in order, many at once if each takes a request. Raises OSError for a store."""
+        """`list_below` for each of `folders`, in order; many at once if each takes a request. Raises OSError for a store."""
         if self._store is None:
             return [self.list_below(folder) for folder in folders]
         found = []
@@ -363,7 +362,7 @@ class Snapshot:
         try:
             with self._open(MANIFEST) as file:
                 copied = find_copied_files(file.read(GREATEST_LIST))
-        except OSError:  # most snapshots have none; one that cannot be read is reported by its reader
+        except OSError:  # most snapshots have none; its reader reports one that is unreadable
             copied = CopiedFiles()
         unread = self.evidence.incomplete
         return replace(copied, incomplete={**unread, **copied.incomplete}) if unread else copied
@@ -382,7 +381,7 @@ class Snapshot:
     def last_changes(self, paths: Sequence[str]) -> list[str | None]:
         """Description of each file's last change, in the storage's own form; None if unknown.
 
-        Locally it includes the change of the inode, which no copying tool can set back.
+        Locally it includes the time of the inode's change, which copying tools cannot set back.
         """
         if self.evidence:
             known = self.evidence.files
@@ -409,7 +408,7 @@ class Snapshot:
         return [None if time_ns is None else time_ns // 1_000_000 for time_ns in times]
 
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
-        """Description of an open file's last change, for `is_unchanged`; for an object its ETag, if it has one."""
+        """Description of an open file's last change, for `is_unchanged`; the ETag if an object has one."""
         if path in self.evidence.files:
             return self.evidence.files[path].change
         if not isinstance(stream, ReadAhead):
@@ -419,9 +418,9 @@ class Snapshot:
     def open_file(self, path: str, *, checked: bool = True) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller.
 
-        Raises OSError, with a text that names no place outside the snapshot, also for anything but an ordinary file, and for
-        one that differs from the manifest. Never blocks, and follows no link out of the snapshot. With `checked` False the
-        comparison with the manifest is left to `check_copy`.
+        Raises OSError, with a text that does not name a place outside the snapshot, also for anything but an ordinary file,
+        and for a file that differs from the manifest. Never blocks, and follows no link out of the snapshot. With `checked`
+        False the comparison with the manifest is left to `check_copy`.
         """
         if path.startswith(IN_STORE) and self.remote_store is not None:
             return self.remote_store.open_file(path.removeprefix(IN_STORE))
@@ -474,7 +473,7 @@ class Snapshot:
 
     @property
     def opens_ahead(self) -> int:
-        """Number of large files to open ahead if opening takes a request; 0 on a local disk, where reading them takes longer."""
+        """Number of large files to open ahead if opening takes a request; 0 on a local disk, where reading takes longer than opening."""
         return 0 if self._store is None else OPENED_AHEAD
 
     def read_ahead(self, paths: Iterable[str]) -> None:
@@ -489,7 +488,7 @@ class Snapshot:
                 raise known
             return known
         with self.open_file(path) as file:
-            # Room for the greatest file would be made for each, and most have a few lines.
+            # Room for the greatest file would be reserved for each, and most have a few lines.
             data = file.read(min(limit + 1, _STEP))
             if len(data) == _STEP:
                 data += file.read(limit + 1 - _STEP)

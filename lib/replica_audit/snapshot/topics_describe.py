@@ -18,7 +18,7 @@ _FIELD = re.compile(
     r"(?:^|\s)(Topic|TopicId|PartitionCount|ReplicationFactor|Configs|MarkedForDeletion|Partition|Leader|LeaderEpoch|Replicas|Isr"
     r"|Adding Replicas|Removing Replicas|Elr|LastKnownElr|Offline)\s?:"
 )
-#: A config's value may contain commas (`0:1,0:2`, `compact,delete`): only one before the next name and `=` separates.
+#: A config's value may contain commas (`0:1,0:2`, `compact,delete`): only a comma before the next name and `=` separates.
 _NEXT_CONFIG = re.compile(r",(?=[a-z][A-Za-z0-9._-]*=)")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _HINT = "give the listing as kafka-topics --describe printed it"
@@ -30,7 +30,7 @@ class DescribeListing(NamedTuple):
     leaderships: tuple[Leadership, ...]
     problems: tuple[FormatError, ...]
     counts: dict[str, int]
-    """Number of partitions of each topic that has a line of its own; the listing may have fewer."""
+    """Number of partitions by topic, of topics with their own line; the listing may have fewer."""
 
 
 class _DescribedTopic(NamedTuple):
@@ -39,10 +39,10 @@ class _DescribedTopic(NamedTuple):
 
 
 def parse_topics_describe(text: str, path: str) -> DescribeListing:
-    """Leadership of every partition in the listing. A malformed line is a problem, never dropped.
+    """Leadership of every partition in the listing. A malformed line is reported as a problem.
 
-    ISR and ELR are in ascending order, `replicas` in the order of the assignment. A partition listed twice is a problem if the
-    lines differ; the later line counts.
+    ISR and ELR are in ascending order, `replicas` in the order of the assignment. A partition listed twice is a problem if
+    the lines differ; the later line counts.
     """
     topics: dict[str, _DescribedTopic] = {}
     counts: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """The transaction coordinator's log `__transaction_state`: the outcomes of chosen producers' transactions.
 
-Only bookkeeping is read: transactional id, by which its owner is found, producer id and epoch, state, partitions, time. Kafka:
+Only bookkeeping is read: transactional id (to find the owner), producer id and epoch, state, partitions, time. Kafka:
 `TransactionLog`, `TransactionLogKey`, `TransactionLogValue`, `TransactionState`.
 """
 
@@ -47,8 +47,8 @@ def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[T
 def read_latest_states(
     snapshot: Snapshot, log_dirs: Iterable[str], producers: Collection[int], each: Each
 ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
-    """The latest state of those of `producers` that the topic's copies in `log_dirs` know; and quarantine rows of segments that
-    could not be read. Without producers nothing is read."""
+    """Latest state of each of `producers` that the topic's copies in `log_dirs` know, and quarantine rows of unreadable
+    segments. Without producers nothing is read."""
     if not producers:
         return {}, []
     found = list(each(partial(_try_segment, snapshot, frozenset(producers)), find_transaction_logs(snapshot, log_dirs)))
@@ -108,7 +108,7 @@ def _transactional_id(key: bytes) -> str | None:
 def _states(
     value: bytes, transactional_id: str | None, leader_epoch: int, offset: int, producers: Collection[int]
 ) -> Iterator[TransactionState]:
-    """The state in one value, for its producer and for the producer that it replaced."""
+    """The state in one value, for its producer and for the producer that this one replaced."""
     reader = FieldReader(value)
     version = reader.int16()
     if version not in _VALUE_VERSIONS:
@@ -129,7 +129,7 @@ def _states(
     previous = tags[_PREVIOUS_PRODUCER_ID].int64() if _PREVIOUS_PRODUCER_ID in tags else -1
     for one in {producer, previous}:
         if one in producers:
-            # A producer that was replaced when its epochs ran out has none above its last.
+            # A producer replaced because its epochs ran out has no later epoch than its last.
             known_epoch = epoch if one == producer else -1
             where = tuple(partitions), updated, leader_epoch, offset
             yield TransactionState(one, known_epoch, _STATES[state], *where, transactional_id)

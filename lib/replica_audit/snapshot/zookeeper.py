@@ -1,9 +1,8 @@
 """Partition state from ZooKeeper, as JSON that a user saved: leader and ISR at that moment (D.4).
 
-Three forms are accepted, alone or together: an object of znode paths (`/brokers/topics/T/partitions/P/state`,
-`/brokers/topics/T`, `/config/topics/T`, below any chroot) with the znodes' data, as JSON or as text; an object of partition
-names (`orders-0`) with their states; a list of objects with topic, partition and state. Other znodes are ignored. ZooKeeper
-keeps the last state only: there is no history.
+Three forms are accepted, alone or together: an object of znode paths (`/brokers/topics/T/partitions/P/state`, `/brokers/topics/T`,
+`/config/topics/T`, below any chroot) with the znodes' data, as JSON or as text; an object of partition names (`orders-0`) with their states;
+a list of objects with topic, partition and state. Other znodes are ignored. ZooKeeper keeps only the last state, without history.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _COPIED_EARLIER = (
 
 
 class AppliedEvidence(NamedTuple):
-    """Evidence of the metadata that brokers had applied, and of when copies were made."""
+    """Evidence of the metadata that brokers had applied, and of the times of the copies."""
 
     epochs: EpochFiles | None = None
     """Entries of the brokers' leader-epoch-checkpoint files."""
@@ -63,7 +63,7 @@ class AppliedEvidence(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """Evidence that metadata was committed: an action of a broker that happens only then, or who held it."""
+    """Evidence that metadata was committed: an action of a broker that only a commit allows, or its holders."""
 
     end_offset: int
     """Committed end of the metadata log."""
@@ -73,7 +73,7 @@ class Applied(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """Copies of voters that lack committed metadata; they are so many that no majority can have it, or elect by their own logs."""
+    """Copies of voters that lack committed metadata, so many that no majority can have it, or that they can elect by their own logs."""
 
     copies: tuple[MetadataCopy, ...]
     """Copies that no skew explains."""
@@ -83,14 +83,14 @@ class Stale(NamedTuple):
     holders: tuple[int, ...]
     """Nodes whose copies have it."""
     elect_apart: bool = False
-    """True if they are a majority only of the voters that their own logs name, from before voters were added or removed."""
+    """True if they are a majority only of the voters in their own logs, from before voters were added or removed."""
 
 
 def _doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
     """Offset from which too few voters hold the newest copy's records; None if enough do, or logs are forked."""
     voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
     if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
-        # Some were formatted anew: they do not vote, but these nodes start with what they hold now.
+        # Voters formatted again do not vote, but start with what they hold now.
         voted = min(quorum.agreed[copy.log.path] for copy in of_voters)
     return None if voted is None or voted >= quorum.newest.end_offset or quorum.forks else voted
 
@@ -104,8 +104,8 @@ def settle(
 ) -> tuple[Quorum, Stale | None]:
     """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
-    A single voter behind a majority is not stale, unless it was the only one, nor are copies of a running cluster made before a record
-    was written.
+    A single voter behind a majority is not stale unless it was the only one. Nor are copies of a running cluster that were
+    made before a record was written.
     """
     applied, moments = _find_doubted(snapshot, quorum, copies, evidence), evidence.moments
     settled = quorum
@@ -129,20 +129,20 @@ def _find_doubted(
     )
     moments = evidence.moments
     found = latest_applied(shown) or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
-    # While controllers run, one that was copied first has less than those that were copied after it.
+    # While controllers run, a copy made first has less than those made after it.
     held = find_held_with_leader(snapshot, copies, copies, quorum.voters) if moments.at_rest else None
     return latest_applied((found, held))
 
 
 def latest_applied(found: Iterable[Applied | None]) -> Applied | None:
-    """The evidence that reaches furthest; None without any."""
+    """Evidence that reaches furthest; None if there is none."""
     return max((one for one in found if one is not None), key=lambda one: one.end_offset, default=None)
 
 
 def _outvoting(
     snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], applied: Applied, moments: CopyMoments
 ) -> Stale | None:
-    """Voters, as the newest log names them, that lack `applied` if without them there is no majority."""
+    """Voters by the newest log that lack `applied`, if there is no majority without them."""
     voters = () if quorum.voters is None else quorum.voters.ids
     holding = {copy.node_id for copy in copies if quorum.agreed[copy.log.path] >= applied.end_offset}
     lacking = [copy for copy in _of_voters(quorum, copies) if copy.node_id not in holding]
@@ -161,7 +161,7 @@ def _stale(
     moments: CopyMoments,
 ) -> Stale:
     behind = [copy for copy in lacking if quorum.agreed[copy.log.path] == copy.end_offset]
-    # The leader dates records, and its own copy, by one clock.
+    # The leader dates records and its own copy by one clock.
     leaders = {one.leader_id for one in quorum.newest.elections(snapshot) if one.epoch == quorum.newest.epoch}
     followers = (one for one in copies if one.epoch == quorum.newest.epoch and one.node_id not in leaders)
     behind_ms = moments.behind_ms(followers)
@@ -179,10 +179,10 @@ def _electing_apart(
     applied: Applied | None,
     moments: CopyMoments,
 ) -> Stale | None:
-    """Nodes that lack what was committed and by their own logs are a majority of the voters (KIP-853): disks from before voters were
-    added or removed, or a backup of the only voter that there was. They elect one of themselves; a node that has more grants no vote.
+    """Nodes that lack committed records and by their own logs are a majority of the voters (KIP-853): disks from before voters
+    were added or removed, or a backup of what was the only voter. They elect one of themselves; a node that has more grants no vote.
 
-    Voters without directories are those of everybody's configuration, not of a log.
+    Voters without directories come from each node's configuration, not from a log.
     """
     end, voters = quorum.committed_end, quorum.voters
     if end is None or voters is None or not voters.directories or quorum.forks:
@@ -204,13 +204,13 @@ def _electing_apart(
 
 
 def _first_from(log: MetadataCopy, offset: int) -> int:
-    """Time of the first batch from `offset` on; of the last one where there is none, behind a `.checkpoint`."""
+    """Time of the first batch from `offset` on; of the last one if there is none, as a `.checkpoint` has the rest."""
     later = [piece.headers["base_timestamp"][piece.headers["base_offset"] >= offset] for piece in log.pieces]
     return min((int(times[0]) for times in later if len(times)), default=log.last_time_ms)
 
 
 def _proof(quorum: Quorum, voters: Voters, holding: Set[int | None]) -> str:
-    """Clause on what shows that the log is committed to where it is."""
+    """Clause on what shows that the log is committed as far as it is."""
     taken = [one for one in quorum.snapshots if one.end_offset == quorum.committed_end]
     if taken:
         return f"{taken[-1].path} was taken of it, and snapshots are of committed records only"
@@ -228,7 +228,7 @@ def _voter(copy: MetadataCopy) -> tuple[int | None, str | None]:
 
 
 def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles | None, above: int = 0) -> Applied | None:
-    """The latest state above an offset that a broker's files show."""
+    """Latest state above an offset that a broker's files show."""
     if epochs is None:
         return None
     return _applied((state for one in leaderships for state in _later_states(one, above)), epochs)
@@ -237,7 +237,7 @@ def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles | None, a
 def find_given_out(
     snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], evidence: AppliedEvidence, above: int = 0
 ) -> Applied | None:
-    """The record above an offset of the block that a broker's greatest producer id is of: brokers have ids from controllers only."""
+    """Record above an offset of the block with a broker's greatest producer id: brokers get ids only from controllers."""
     if not _has_blocks(snapshot, quorum.newest, above):
         return None
     blocks = read_blocks(snapshot, copies, quorum)
@@ -269,7 +269,7 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
 
 
 def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) -> Iterator[QuarantineRow]:
-    """A row for each copy that is behind; `conditions` are sentences on what must be repaired before the newest one is used."""
+    """A row for each copy that is behind; `conditions` are sentences on repairs needed before the newest one is used."""
     have = f"{name_nodes(stale.holders)} {verb(len(stale.holders), 'has', 'have')}"
     verdicts = (
         (stale.copies, "META-STALE", _FROM_BACKUP),
@@ -285,7 +285,7 @@ def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) ->
 
 
 def outdated_row(newest: MetadataCopy, unknown: Sequence[str]) -> QuarantineRow:
-    """A row for the newest copy where brokers applied more than any copy holds; `unknown`: clauses on that."""
+    """A row for the newest copy if brokers applied more than any copy holds; `unknown`: clauses on that."""
     reason = (
         f"{'; '.join(unknown)}, though it is here from its first record on: it is older than what brokers have, and so is every other copy "
         "here. A broker that starts with it sets such directories aside as -stray, and before Kafka 3.7 deletes them. Look for a copy that "
@@ -295,7 +295,7 @@ def outdated_row(newest: MetadataCopy, unknown: Sequence[str]) -> QuarantineRow:
 
 
 class _LaterState(NamedTuple):
-    """A state above what the voters have in common."""
+    """A state above the part that the voters have in common."""
 
     partition: Leadership
     state: PartitionState
@@ -312,7 +312,7 @@ def _later_states(one: Leadership, above: int) -> Iterator[_LaterState]:
 
 
 def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | None:
-    """The latest of these states that a broker's files show: a directory of its topic id, or an entry of its epoch."""
+    """Latest of these states that a broker's files show: by a directory of its topic id, or an entry of its epoch."""
     shown = []
     for one, state, begins_epoch in states:
         topic_id, name = one.topic_id, str(one.topic_partition)
@@ -339,7 +339,7 @@ def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | Non
 def _held_by_no_voter(
     snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], voted: int, moments: CopyMoments
 ) -> Applied | None:
-    """Metadata that brokers have and no voter, if all voters were captured: brokers fetch only from a leader, so it was committed."""
+    """Metadata that brokers have and no voter, if all voters were captured: it was committed, since brokers fetch only from a leader."""
     voters = set(quorum.voters.ids if quorum.voters is not None else ())
     of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in voters}
     end = quorum.newest.end_offset
@@ -353,16 +353,16 @@ def _held_by_no_voter(
 def find_held_with_leader(
     snapshot: Snapshot, history: Sequence[MetadataCopy], copies: Sequence[MetadataCopy], voters: Voters | None
 ) -> Applied | None:
-    """Metadata that a majority of the voters held while a leader led that lacks it now, or was not captured; `copies` are all that were.
+    """Metadata that a majority of the voters held under a leader that lacks it now or was not captured; `copies` are all captured ones.
 
-    A voter has the records of an epoch from the leader of that epoch, who had them first and never cuts its log while it leads (Raft).
-    It has lost them since: it lets others fetch before it has flushed (`KafkaRaftClient.flushLeaderLog`). Idle records do not count.
+    A voter gets the records of an epoch from its leader, who had them first and never truncates while it leads (Raft). It lost them
+    since: it lets others fetch before it flushes (`KafkaRaftClient.flushLeaderLog`). Idle records do not count.
     """
     if voters is None or len(voters.ids) < 2:
         return None
     newest = newest_copy(history)
     if any(epoch_at(newest, at) == epoch_at(one, at) for one in copies if (at := parting(newest, one)) is not None):
-        # Two led in that epoch.
+        # Two leaders in one epoch.
         return None
     voting = [copy for copy in votes(history, voters) if find_seeded(copy, copies, voters) is None]
     others = len(voters.ids) // 2
@@ -371,7 +371,7 @@ def find_held_with_leader(
     leaders = {one.epoch: one.leader_id for one in newest.elections(snapshot)}
     for epoch, start, end in reversed(list(newest.epochs)):
         leader = leaders.get(epoch)
-        # Where several others are needed, one of them may have the records from a later leader only.
+        # If several others are needed, one of them may have the records only from a later leader.
         holding = [
             copy for copy in voting if copy.node_id != leader and (others == 1 or _knows_no_leader_after(copy, epoch))
         ]
@@ -393,7 +393,7 @@ def _knows_no_leader_after(copy: MetadataCopy, epoch: int) -> bool:
 
 
 def first_change(snapshot: Snapshot, newest: MetadataCopy, offset: int, end: int | None = None) -> int | None:
-    """Time of the first record from `offset` on, below `end`, that concerns more than the quorum's leader and the brokers' liveness."""
+    """Time of the first record from `offset` on, below `end`, that is not only about the quorum's leader and the brokers' liveness."""
     try:
         for entry in newest.entries(snapshot, offset, end, parse=parse_any):
             if not isinstance(entry.message, (Voters, Transaction, BrokerState, BrokerGone)):
