@@ -129,7 +129,7 @@ class CopyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BestCopy:
-    """The best copy, or the one that was asked for."""
+    """The best copy, or the requested one."""
 
     node_id: int | None
     role: Role

@@ -1,4 +1,4 @@
-"""The verdict on the copies: whether anything has to be decided, and which copy is best (rules R1 to R7)."""
+"""The verdict on the copies: is a decision needed, and which copy is best (rules R1 to R7)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Chosen:
 
 
 def choose(held: HeldMetadata) -> Chosen:
-    """Choose among the copies of a snapshot, at least one of which can be read."""
+    """Choose among the copies of a snapshot, of which at least one must be readable."""
     unread = _unread_text(held) or _unapplied_text(held)
     if held.found.quorum.forks:
         chosen = _of_forked(held)
@@ -340,7 +340,7 @@ def _tail(history: QuorumHistory, start: int) -> str:
 
 
 def barred_voters(held: HeldMetadata) -> list[int]:
-    """Voters with directories here, none of which they may vote from (KIP-853)."""
+    """Voters that have directories here but may not vote from any of them (KIP-853)."""
     directories = [(one.broker_id, one.directory_id) for one in held.inventory.log_dirs]
     found = []
     for node in held.voters.ids:

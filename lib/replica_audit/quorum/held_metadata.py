@@ -288,7 +288,7 @@ class HeldMetadata:
         return self._records[key]
 
     def unknown_topics(self, copy: MetadataCopy) -> frozenset[str]:
-        """Topics of brokers' directories that a copy never knew; empty where its state is unknown."""
+        """Topics of brokers' directories that a copy never knew; empty if its state is unknown."""
         here = {one.topic_id for one in self.inventory.replicas if one.topic_id is not None}
         return frozenset() if isinstance(self.contents(copy), str) else frozenset(here - self.known_topics(copy))
 

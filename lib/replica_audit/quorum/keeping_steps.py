@@ -78,7 +78,7 @@ def search_for_partitions(to: Restoration) -> Iterator[Step]:
 
 
 def search_for_logs(held: HeldMetadata) -> Iterator[Step]:
-    """Steps that look for what may know more than the snapshot."""
+    """Steps that look for sources that may know more than the snapshot."""
     if held.writes_to_zookeeper:
         text = capitalise(_ZOOKEEPER) if held.has_zookeeper else f"{_GET_ZOOKEEPER}{_ZOOKEEPER}"
         yield Step(action="check", text=text)

@@ -187,7 +187,7 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
 
 
 def _newest_elsewhere(held: HeldMetadata, copy: MetadataCopy) -> Iterator[tuple[MetadataCopy, bool]]:
-    """The newest copy of each history with records that `copy` lacks, and whether that history is spliced."""
+    """The newest copy of each history with records that `copy` lacks, and True if that history is spliced."""
     for history in held.histories:
         newest = newest_copy(history.copies)
         if goes_on(newest, copy):

@@ -101,12 +101,12 @@ class StartSteps:
         return f"an unclean election may choose it, though the chosen log has it in no ISR, and {EMPTY_LEADS}"
 
     def _room(self, nodes: Sequence[int]) -> Iterator[str]:
-        """A condition for those of `nodes` that start with what was committed."""
+        """Conditions for those of `nodes` that start with everything committed."""
         left = [node for node in nodes if not (self._to.fetches and node in self._to.lacking)]
         return room_for_metadata(left, self._tools.kafka_version)
 
     def _right_disks(self, nodes: Sequence[int]) -> Iterator[str]:
-        """Conditions for nodes of which an empty log dir was captured too."""
+        """Conditions for nodes that also have an empty log dir in the snapshot."""
         for node in nodes:
             if node in self._empty_disks:
                 used, empty = self._empty_disks[node]

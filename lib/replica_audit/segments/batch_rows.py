@@ -73,7 +73,6 @@ class Batches(Sequence[Batch]):
         return f"Batches({list(self)!r})"
 
     def where(self, mask: NDArray[np.bool_]) -> Batches:
-        """Batches at which `mask` is True."""
         return self if mask.all() else Batches(self.rows[mask])
 
     def first(self, mask: NDArray[np.bool_]) -> Batch | None:
@@ -147,7 +146,6 @@ class Batches(Sequence[Batch]):
         return (records, size, int(times.min()), int(times.max())) if len(times) else (records, size, None, None)
 
     def above(self, offset: int) -> Batches:
-        """Batches with an offset at or above `offset`."""
         found = self._above.get(offset)
         if found is None:
             rest = self[int(self.reach.searchsorted(offset, side="right")) :]

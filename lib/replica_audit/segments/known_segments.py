@@ -50,8 +50,8 @@ class KnownSegment(NamedTuple):
 def is_unchanged(before: str, now: str | None, same_place: bool) -> bool:
     """True if two descriptions of a file's last change, from `Snapshot.last_change`, show that its content is the same.
 
-    For a local file that is still the same inode at the same place all times must be equal. For a copy or a link elsewhere the
-    time of the content counts, which copying can keep.
+    All times must be equal for a local file that is still the same inode at the same path. For a copy or a link elsewhere,
+    the time of the content counts, which copying can keep.
     """
     if now is None or before == now:
         return before == now

@@ -70,7 +70,7 @@ def scan_segment(
 def account_for_bytes(
     items: Iterable[NDArray[np.void] | Damage], size_bytes: int
 ) -> Iterator[NDArray[np.void] | Damage]:
-    """`items` unchanged, as long as each begins where the one before it ends and the last one ends with the file.
+    """`items` unchanged, while each begins at the end of its predecessor and the last one ends with the file.
 
     Raises FormatError for bytes that are left out or counted twice: nothing in a segment may be skipped silently.
     """

@@ -133,7 +133,7 @@ class EvidenceFiles:
         return FrameStream(frames(file.parts), file.size, brought, changed)
 
     def _hides(self, path: str) -> str | None:
-        """Collected log dir of which a file or directory is a copy from another moment; None for all others."""
+        """Collected log dir that a file or directory copies from another moment; None for all others."""
         if path in self.directories:
             return None
         for top in self.log_dirs:

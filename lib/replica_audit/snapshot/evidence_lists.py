@@ -41,7 +41,7 @@ _GREATEST_PART = (8 << 20) + 4096
 
 
 def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
-    """The evidence of a snapshot, given the entries of its root. Raises nothing: what cannot be used is in `problems`."""
+    """The evidence of a snapshot, given the entries of its root. Raises no error: unusable parts are in `problems`."""
     found = EvidenceFiles()
     places = list(_find_places(root, open_real, found))
     heads = list(_read_heads(places, open_real, found))

@@ -30,7 +30,7 @@ class LogDir(NamedTuple):
 
 
 class DuplicateReplica(NamedTuple):
-    """A partition of which one broker has a current copy in several log dirs (META-DUP-DIR)."""
+    """A partition with several current copies on one broker, in different log dirs (META-DUP-DIR)."""
 
     broker_id: int
     topic: str
@@ -147,7 +147,6 @@ class Inventory(NamedTuple):
 
     @property
     def all_segments(self) -> tuple[SegmentFile, ...]:
-        """Segments of all `copies`."""
         return (*self.segments, *self.put_aside_segments)
 
     @property

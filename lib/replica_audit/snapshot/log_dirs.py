@@ -193,7 +193,7 @@ def find_broker_logs(
 
 
 def find_duplicates(replicas: Iterable[ReplicaDir]) -> tuple[DuplicateReplica, ...]:
-    """Partitions of which one broker has several current copies."""
+    """Partitions with several current copies on one broker."""
     places: dict[tuple[int, str, int], list[str]] = defaultdict(list)
     for replica in replicas:
         places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)

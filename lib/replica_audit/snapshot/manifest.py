@@ -27,7 +27,7 @@ _STEP = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: Name of a partition directory, perhaps with the suffix of a moved or deleted one.
 _DIRECTORY = re.compile(r".*-\d+(\.[0-9A-Za-z_-]+-(delete|future|stray))?")
-#: Files of which only the names are read.
+#: Files that are known only by name.
 _NAMES_ONLY = (".index", ".timeindex", ".txnindex", ".snapshot", ".tmp", ".lock")
 
 

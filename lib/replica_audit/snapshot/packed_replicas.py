@@ -1,6 +1,6 @@
 """Replicas read by tasks, packed: for a large snapshot the driver holds bytes instead of objects.
 
-Packs are in order of partition. A pack has whole partitions, with the replicas of all brokers, and so has a task that takes some packs.
+Packs are in order of partition. Each has whole partitions, with the replicas of all brokers, so tasks that take packs do too.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class RecordReader:
                     yield group[0], NotCaptured(error, group[0].path) if is_it else _CHANGED
                 continue
             except (OSError, ValueError) as error:
-                # Another file may have the one that is missing here.
+                # Another file may have the batch that is missing here.
                 if len(group) > 1 and any(request.others for request in group):
                     groups += [[request] for request in reversed(group)]
                     continue

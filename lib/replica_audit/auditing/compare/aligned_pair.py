@@ -145,7 +145,7 @@ class Records(NamedTuple):
 def align_pair(
     pair: Pair, theirs: Batches, own: Batches, records: Records | None, tiered: bool
 ) -> tuple[Alignment, Compaction | None, tuple[RecordProblem, ...]]:
-    """Align a follower with the reference (arguments as of `compare`); also returns `compaction` and `problems` of the `Comparison`."""
+    """Align a follower with the reference (arguments as in `compare`); also returns `compaction` and `problems` of the `Comparison`."""
     follower = pair.follower
     leader = pair.reference.facts
     lineage = replay_lineage(leader, tiered)

@@ -68,7 +68,7 @@ def damaged_pair(
 def changed_magic(
     reference: ReplicaFacts, follower: ReplicaFacts, own: Batches, theirs: Batches
 ) -> Iterator[CorruptPair]:
-    """Yield equal batches of which one has a magic byte that no Kafka version writes; that byte is outside the checksum."""
+    """Yield pairs of equal batches, one with a magic byte that no Kafka version writes; that byte is outside the checksum."""
     if own == theirs or not any((side.rows["magic"] > _GREATEST_MAGIC).any() for side in (own, theirs)):
         return
     known = {(batch.base_offset, batch.crc, batch.size): batch for batch in theirs if batch.crc_valid}
@@ -202,7 +202,7 @@ class EndedApart(NamedTuple):
     """A transaction that the reference aborts and the follower commits."""
 
     transaction: OpenTransaction
-    """The transaction as it is open where the two logs part."""
+    """The transaction, open where the two logs part."""
     reference_marker: Batch
     marker: Batch
 

@@ -35,7 +35,7 @@ class CandidateCuts(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """Replicas each of which may lead, and copies beside them."""
+    """Replicas, each of which may lead, and copies beside them."""
 
     reference: Reference
     replicas: tuple[ReplicaFacts, ...]

@@ -146,7 +146,6 @@ class KeyStore:
 
     @property
     def is_in_file(self) -> bool:
-        """True if the records are in a file."""
         return self._file is not None
 
     def add(self, rows: NDArray[np.void]) -> None:

@@ -84,7 +84,6 @@ class Comparison(NamedTuple):
         return self.compaction is None and self.lacks_records
 
     def problems_by_broker(self, kind: RecordProblemKind) -> list[list[RecordProblem]]:
-        """Problems of a kind, grouped by broker."""
         of_kind = sorted((one for one in self.problems if one.kind == kind), key=lambda one: one.broker_id)
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 

@@ -85,6 +85,6 @@ def open_below(
     rest = TransactionFinder(None if unread else open_at_end(whole))
     rest.watch(rows if producers is None else rows[np.isin(rows["producer_id"], producers)])
     found = {one.producer_id: one for one in rest.open_transactions()}
-    # Transactions that the whole log leaves open were open at `end`, too, if they had begun.
+    # Transactions that the whole log leaves open were also open at `end`, if they had begun.
     found |= {key: one for key, one in open_at_end(facts.segments).items() if one.first_offset < end}
     return found if producers is None else {key: one for key, one in found.items() if key in producers}

@@ -214,17 +214,17 @@ def confidence_of(signs: EpochSigns) -> Confidence | None:
     | own file has it there | and | answer |
     |---|---|---|
     | yes, or no file | a third copy knows it there | |
-    | no file | nobody led in it, the other's file bears the other out | proven |
-    | no file | nobody led in it | likely |
-    | no file | somebody led in it, or the other's file does not bear the other out, or the stretch goes on | |
+    | no file | it had no leader, the other's file confirms the other's epoch | proven |
+    | no file | it had no leader | likely |
+    | no file | it had a leader, or the other's file does not confirm the other's epoch, or the stretch goes on | |
     | no file | the stretch is contradicted | proven |
     | no file | | suspect |
-    | no | the other's file denies the other, or the file may be too old | |
-    | no | the other's file bears the other out, or so does its own, or the stretch is contradicted | proven |
+    | no | the other's file denies the other's epoch, or the own file may be too old | |
+    | no | the other's or the own file confirms the other's epoch, or the stretch is contradicted | proven |
     | no | | likely |
-    | yes | the file begins it elsewhere, the stretch goes on, or somebody led in it | |
+    | yes | the file begins it elsewhere, the stretch goes on, or it had a leader | |
     | yes | another's file has the epoch | |
-    | yes | nobody led in it, or the stretch is contradicted | proven |
+    | yes | it had no leader, or the stretch is contradicted | proven |
     | yes | the file lacks the other's epoch: two histories | |
     | yes | the range was settled before | suspect |
     | yes | | |

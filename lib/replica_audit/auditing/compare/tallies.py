@@ -1,4 +1,4 @@
-"""Sums over batches, and over a log of which only some chunks are read."""
+"""Sums over batches, and over a log with only some chunks read."""
 
 from __future__ import annotations
 

@@ -199,14 +199,14 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
     | line | effect |
     |---|---|
     | elected_uncleanly | the next election of that replica is unclean; said without one, an election of an unknown epoch |
-    | isr of whoever leads | who is in sync |
+    | isr of the present leader | the ISR |
     | isr of another broker | none: it may lag |
     | election without an epoch, or of an earlier one | none |
-    | election of the same epoch, or of nobody | who leads, and who is in sync if `elected` tells it |
-    | election of a replica that was said to be elected uncleanly | unclean, by the controller's word |
-    | election with others in sync, whom an unclean one drops: a reassignment ended with it (KAFKA-19212) | a clean one |
-    | election of the next epoch, of a replica that is known not to be in sync | unclean, as far as the lines tell |
-    | election after epochs that no line tells of, which may have put it into the ISR | a clean one |
+    | election of the same epoch, or of no leader | the leader, and the ISR if `elected` gives it |
+    | election of a replica after its elected_uncleanly | unclean, as the controller says |
+    | election that keeps others in the ISR, as an unclean one does not: it ended a reassignment (KAFKA-19212) | a clean one |
+    | election of the next epoch, of a replica known to be out of sync | unclean, as far as the lines show |
+    | election after epochs without lines, in which it may have joined the ISR | a clean one |
     | any other election | a clean one |
     """
     witnesses = {one.broker_id for one in events if not one.kind.startswith("elected")}

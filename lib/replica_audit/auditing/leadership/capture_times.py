@@ -149,15 +149,15 @@ class CaptureTimes:
 
     def may_be_untold_image(self, facts: ReplicaFacts) -> bool:
         """True if the manifest has the times of a log dir's copy but not its kind, and no other source has its broker down:
-        it may be an image of the disk, as nobody looked (C.2, "Images of a disk")."""
+        it may be an image of the disk, since the copier did not check (C.2, "Images of a disk")."""
         entries = self._entries_of(*facts.key)
         is_untold = not any(one.kind or one.is_unseen or one.is_evidence for one in entries)
         return is_untold and not facts.was_down and self.of(facts) is not None
 
     def is_doubted(self, facts: ReplicaFacts) -> bool:
         """True if a log ends between its recovery point and high watermark, although the manifest has it copied in order
-        from a running broker. Such a broker, back without its tail, writes both anew once its logs are recovered, and a log
-        that had segments deleted ends at its recovery point. So it is an image, was copied in another order, or was not
+        from a running broker. A running broker that lost its tail rewrites both once its logs are recovered, and a log that
+        had segments deleted ends at its recovery point. So it is an image, was copied in another order, or was not
         recovered yet. A log whose damaged batches reach the high watermark does not end there."""
         entries = self._entries_of(*facts.key)
         is_copy = any(one.kind == "live" for one in entries) and not any(one.is_evidence for one in entries)

@@ -79,7 +79,7 @@ def _with_proof(
     applies: Callable[[DivergentRange], bool],
     add: Callable[[DivergentRange, int, CommitProof], DivergentRange],
 ) -> Comparison:
-    """Call `add` on each run that the proof `applies` to and where its `end_offset` is further than the run's own proof."""
+    """Call `add` on each run to which the proof `applies`, if its `end_offset` is further than the run's own proof."""
 
     def extended(run: DivergentRange) -> DivergentRange:
         end = min(end_offset, run.end_offset)

@@ -83,7 +83,7 @@ def _with_cause(run: DivergentRange, past: PastElections) -> DivergentRange:
     promised = _promised(run, epoch, suspects if clean is not None else (), past)
     chosen = named[-1] if clean else parted
     of = next((group for group in groups if chosen in group), ())
-    # A leader that returns with nobody in between had them.
+    # A leader that is elected again, without another in between, had them.
     leads_again = bool(suspects) and suspects[0].leader_id == suspects[0].previous_leader_id
     came_back = leads_again or any(one.came_back for one in suspects)
     cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)

@@ -79,7 +79,7 @@ class LogLeft(NamedTuple):
     broker_id: int
     directory_id: str
     anew: PartitionState
-    """State from which the broker had the partition on another disk."""
+    """First state with the partition on the broker's other disk."""
 
 
 def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> Iterator[LogLeft]:

@@ -132,7 +132,6 @@ class TimelineTally:
         self._first_ms = 0
 
     def add(self, row: TimelineRow) -> None:
-        """Add the next row."""
         self._first_ms = self._first_ms if self._count else row.time_ms
         self._count += 1
         self._deviations.add(row)

@@ -125,12 +125,12 @@ def choose_reference(
 
     The best has the greatest (current epoch, log end offset), then the lowest broker id, of those on the first line that fits:
 
-    | who leads | of whom the best |
+    | leader | the best of |
     |---|---|
     | one that has copies here, by a leadership that is not older than the logs | its copies |
     | one by a leadership that is older than the logs | those that know a later epoch |
-    | nobody now, and who led last could lead again and has copies here | its copies |
-    | any other, or nobody, and some in-sync or eligible leader replicas are here | these |
+    | nobody now; the last leader could lead again and has copies here | its copies |
+    | any other, or nobody; some in-sync or eligible leader replicas are here | these |
     | any other, or nobody | all |
 
     A cleanly stopped cluster has no leader. A leadership older than the logs is ignored. `at_rest`: the manifest says that all
@@ -207,7 +207,7 @@ def _age(
     is_later: Callable[[ReplicaFacts, ReplicaFacts], bool],
 ) -> _Age:
     """The age of the reference's copy; `term` is the epoch in which it leads or last led, `last` the state with the last leader."""
-    # Its copy began after others had received its records of `term`, so it had led before, and nobody has cut its log since.
+    # Its copy began after others had received its records of `term`, so it led before that, and its log has not been cut since.
     had_led = any(
         is_later(facts, one) for one in replicas if term is not None and one.lineage.start_of(term) is not None
     )

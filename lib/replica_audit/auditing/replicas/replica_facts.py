@@ -421,7 +421,7 @@ class ReplicaFacts:
 
     @cached_property
     def undecided(self) -> tuple[str, ...]:
-        """Points of `unproven` that leave open where the log ends or to which leader its records belong."""
+        """Points of `unproven` that leave open where the log ends, or to which leader its records belong."""
         epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
         return tuple(
             word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")

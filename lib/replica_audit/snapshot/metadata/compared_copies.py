@@ -153,7 +153,7 @@ def _read(
 def _left_over(
     image: MetadataImage, present: Sequence[Leadership], directories: Iterable[ReplicaDir]
 ) -> Iterator[Leadership]:
-    """Partitions of deleted topics of which a broker still has a directory, unless the name is used again."""
+    """Partitions of deleted topics that still have a directory on a broker, unless the name is used again."""
     deleted = {(one.topic, one.partition, one.topic_id): one for one in image.deleted()}
     if not deleted:
         return

@@ -87,7 +87,7 @@ def seen_epoch(copy: MetadataCopy) -> int:
 
 
 def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
-    """A sentence on voters that were formatted anew: the log knows them by their former directory, so they do not vote."""
+    """A sentence on voters that were formatted again: the log knows them by their former directory, so they do not vote."""
     voters = log.voters(snapshot)
     if voters is None:
         return
@@ -131,7 +131,7 @@ class QuorumHistory(NamedTuple):
     applied: Applied | None
     """The latest of its states that a broker's files show."""
     held: Applied | None
-    """Metadata that a majority held while its leader led (`find_held_with_leader`); None if a majority has other records by now."""
+    """Metadata that a majority held while its leader led (`find_held_with_leader`); None if a majority now has other records."""
 
     @property
     def nodes(self) -> str:

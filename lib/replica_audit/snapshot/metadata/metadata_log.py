@@ -32,7 +32,7 @@ class MetadataReading(NamedTuple):
     voters: tuple[int, ...] = ()
     """Voters of the quorum; empty if unknown."""
     copies: tuple[MetadataLogRow, ...] = ()
-    """All copies, compared."""
+    """Comparison of all copies."""
     unread: tuple[str, ...] = ()
     """Paths of files, or of whole logs, that could not be read."""
     ends: tuple[tuple[int, str, int], ...] = ()

@@ -187,7 +187,7 @@ def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | Non
 
 
 def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
-    """Offset up to which nothing in `other` contradicts `one`: its end, or where the two part, possibly 0."""
+    """Offset up to which `other` does not contradict `one`: its end, or where the two part, possibly 0."""
     parting_at = parting(one, other)
     return other.end_offset if parting_at is None else parting_at
 

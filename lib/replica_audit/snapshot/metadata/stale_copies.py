@@ -118,7 +118,7 @@ def settle(
 def _find_doubted(
     snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], evidence: AppliedEvidence
 ) -> Applied | None:
-    """Metadata committed beyond what enough voters hold."""
+    """Metadata committed beyond the part that enough voters hold."""
     voted = _doubted_from(quorum, copies)
     if voted is None or quorum.voters is None:
         return None
@@ -210,7 +210,7 @@ def _first_from(log: MetadataCopy, offset: int) -> int:
 
 
 def _proof(quorum: Quorum, voters: Voters, holding: Set[int | None]) -> str:
-    """Clause on what shows that the log is committed as far as it is."""
+    """Clause on the evidence that the log is committed up to its present end."""
     taken = [one for one in quorum.snapshots if one.end_offset == quorum.committed_end]
     if taken:
         return f"{taken[-1].path} was taken of it, and snapshots are of committed records only"
