@@ -13,6 +13,8 @@ from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, asked_costs, audit, written
 from tests.support.snapshots import OF_BATCHES, Replica
 
+from replica_audit.protocol.lineage import Lineage
+
 COMPACT = {"cleanup.policy": "compact"}
 #: Batches of five offsets: what is gone from one of them was cleaned away.
 STEP = 5
@@ -472,6 +474,24 @@ def test_records_where_a_compacted_leader_has_another_epoch_and_no_batch_of_it_a
         assert asked_costs(tmp_path / name)[1] == ((5, 0, 5) if name == "other" else (0, 0, 0)), answer
         # What is cut was never seen to be on the leader.
         assert not answer.found("TRN-OVER-TRUNCATE"), answer
+
+
+def test_twice_the_epochs_of_a_compacted_log_with_twice_the_batches_are_looked_up_twice_as_often(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        Lineage,
+        "epoch_for_offset",
+        lambda self, offset, of=Lineage.epoch_for_offset: (asked.append(offset), of(self, offset))[1],
+    )
+    counts = []
+    for epochs in (20, 40):
+        log = [batch for epoch in range(epochs) for batch in keyed(epoch * 20, epoch * 20 + 20, epoch, f"k{epoch}-")]
+        asked.clear()
+        cleaned = Replica([*log[::2], *log[-1:]], cleaned_to=epochs * 20 - 5)
+        audit(tmp_path / str(epochs), {1: cleaned, 2: Replica(log)}, configs=COMPACT)
+        assert set(asked_costs(tmp_path / str(epochs))) == {1, 2}
+        counts.append(len(asked))
+    assert counts[1] < 2.5 * counts[0], counts
 
 
 def test_what_a_compacted_leader_had_is_told_in_the_past_tense(tmp_path):

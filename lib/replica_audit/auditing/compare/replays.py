@@ -26,9 +26,7 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     may_be_dropped = facts.needed_lineage is not facts.lineage and not facts.directory.epoch_file.is_unknown
     if not may_be_dropped and (not written or not (facts.compacted or tiered)):
         return facts.lineage
-    written = written or Lineage()
-    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.needed_lineage)
-    return written if agrees else facts.lineage
+    return (written or Lineage()) if facts.is_file_of_batches else facts.lineage
 
 
 def following_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:

@@ -511,6 +511,12 @@ class ReplicaFacts:
             return self.lineage
         return readable_lineage(needed, self.log_start_offset, self.log_end_offset)
 
+    @cached_property
+    def is_file_of_batches(self) -> bool:
+        """True if no batch whose epoch leader-epoch-checkpoint must have contradicts `file_lineage`."""
+        written = self.file_lineage or Lineage()
+        return all(written.epoch_for_offset(start) == epoch for epoch, start in self.needed_lineage)
+
     @property
     def found_batches(self) -> Lineage:
         """Lineage of all batches in the files, also of those below the log start."""
