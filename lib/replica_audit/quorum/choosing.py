@@ -404,7 +404,7 @@ def _may_be_skew(held: HeldMetadata, lacking: Sequence[MetadataCopy]) -> bool:
 
 
 def _refused_at_rest(held: HeldMetadata) -> str | None:
-    """Report that brokers applied records which no copy has, though nothing ran while all were copied; None otherwise."""
+    """Report that brokers applied records that no copy has, although nothing ran while all were copied; None otherwise."""
     if held.moments.at_rest and held.histories[0].refused:
         return "Brokers have applied metadata that no copy has"
     return None

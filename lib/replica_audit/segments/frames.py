@@ -68,7 +68,7 @@ class FrameFile:
     """The frames of one file of evidence. Raises FormatError if they violate the format."""
 
     def __init__(self, path: str, parts: Sequence[ReadPart]) -> None:
-        """Read all parts once. Raises OSError and FormatError, which call the file `path`."""
+        """Read all parts once. Raises OSError and FormatError, which name the file `path`."""
         self.path = path
         self._parts = parts
         self._held: tuple[int, bytes] | None = None
@@ -304,7 +304,7 @@ class FrameStream(PositionedReads):
 
     @cached_property
     def _judged(self) -> list[int]:
-        """Positions of these batches, in order."""
+        """Positions in `_verdicts`, in order."""
         return sorted(self._verdicts)
 
     def _of_batch(self, frame: Frame, at: int, end: int) -> bytes:

@@ -227,7 +227,7 @@ class ListReader:
         return self.place.path or self._shown
 
     def lines(self) -> Iterator[ListedLine]:
-        """The lines of its lists. Raises OSError and FormatError."""
+        """Lines of all its lists. Raises OSError and FormatError."""
         raise NotImplementedError
 
     def file(self, line: ListedLine) -> ListedFile:

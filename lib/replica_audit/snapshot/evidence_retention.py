@@ -1,4 +1,4 @@
-"""Retention of archives of evidence: one is needed while a later one names files of it (docs/evidence.md)."""
+"""Retention of archives of evidence: an archive is needed while a later one names its files (docs/evidence.md)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from replica_audit.model import Leadership, ReplicaDir, TopicPartition
 
 
 class EpochBounds(NamedTuple):
-    """The epochs in the checkpoints of a partition's copies, as far as they show that no file is older; -1 for none."""
+    """Epochs in the checkpoints of a partition's copies that show whether a file is older; -1 for none."""
 
     place: TopicPartition
     written: int

@@ -91,10 +91,9 @@ class RecordReader:
         return RecordHasher()
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None) -> RecordRows:
-        """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
+        """Records of `requests`; with `keys` (sorted hashes) only those with one of these keys, and control records.
 
-        What cannot be read or decoded is reported in the result, not raised. Memory: 8 MiB of file and one expanded batch,
-        besides the rows.
+        What cannot be read or decoded is reported in the result, not raised. Memory: 8 MiB of file and one expanded batch, besides the rows.
         """
         parts: list[NDArray[np.void]] = []
         unread: list[tuple[RecordRequest, str]] = []

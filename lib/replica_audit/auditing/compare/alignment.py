@@ -33,7 +33,7 @@ CONFLICTS = ("epoch", "content")
 
 
 class CorruptPair(NamedTuple):
-    """A batch that both hold and one has damaged (broker `bad_broker_id`), by its checksum or a field outside it."""
+    """A batch that both hold, damaged on one side (broker `bad_broker_id`): by its checksum, or in a field outside it."""
 
     kind: PairDamage
     """crc: the checksum fails on one side; blind: a header field outside the checksum was changed on one side."""
@@ -52,8 +52,7 @@ class CorruptPair(NamedTuple):
 def damaged_pair(
     reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
 ) -> CorruptPair | None:
-    """Pair a follower's `batch` with the batch among `others`, the reference's, that equals it except that one checksum is
-    wrong; None if there is none."""
+    """Pair a follower's `batch` with the reference's, from `others`, if the two are equal except that one checksum is wrong; else None."""
     for other in others:
         same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
         if same_place and other.crc_valid != batch.crc_valid:

@@ -34,7 +34,7 @@ class Unfinished(NamedTuple):
 def find_unfinished(segments: Iterable[RemoteSegment], heard_until: Callable[[str], int | None]) -> Unfinished:
     """Find stuck segments.
 
-    The log that names them would have later events up to its latest message, or up to `heard_until` of its log dir.
+    The log that names them has all events up to its latest message, and up to `heard_until` of its log dir.
     """
     copies = []
     deletions = []

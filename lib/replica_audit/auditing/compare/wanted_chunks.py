@@ -113,7 +113,7 @@ class VerifiedCopy(NamedTuple):
 
 
 def verified_copies(segments: Iterable[tuple[CopyKey, int, SegmentSummary]]) -> dict[CopyKey, VerifiedCopy]:
-    """Verified copies of one partition, from the key, the end of the common prefix and the summary of each segment then."""
+    """Verified copies of one partition, from rows of that audit: key, end of the common prefix, summary of a segment."""
     ends: dict[CopyKey, int] = {}
     chunks: dict[CopyKey, list[Iterable[ChunkDigest]]] = defaultdict(list)
     for key, end, summary in segments:

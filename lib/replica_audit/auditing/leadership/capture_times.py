@@ -45,7 +45,7 @@ class CaptureTimes:
         return dict(found)
 
     def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
-        """(started, finished) of the copy that has a replica, in ms; None unless the manifest has both."""
+        """(started, finished) of the copy with a replica, in ms; None unless the manifest has both."""
         return self.of_log_dir(*facts.key)
 
     def of_log_dir(self, broker_id: int, log_dir: str) -> tuple[int, int] | None:
@@ -174,8 +174,8 @@ class CaptureTimes:
         return "image" in self._kinds_of(*facts.key)
 
     def may_be_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """True if `is_later` holds only if the copy of `one` is not an image of its disk, which the manifest leaves open,
-        or only by the controller's clock."""
+        """True if the copy of `one` is later by the controller's clock only, or unless it is an image of its disk, which
+        the manifest leaves open."""
         if self.is_image(one):
             return False
         return self.is_later_by_controller(one, other) or (self.may_be_image(one) and self._was_begun_after(one, other))

@@ -42,7 +42,7 @@ def needed_replicas(
     orphaned: Collection[int] = (),
     replicas: Sequence[ReplicaFacts] = (),
 ) -> dict[int, Need]:
-    """Uncaptured brokers whose replica may hold what no captured log shows, each with the first reason that applies.
+    """Uncaptured brokers whose replica may hold records that no captured log has, each with the first reason that applies.
 
     `captured` are brokers whose log of the partition is known to its end; `orphaned` those whose checkpoint files name the
     partition although no log dir of theirs has it; `replicas` all that were compared, including the reference. Without an
@@ -128,8 +128,8 @@ def _members(history: Collection[PartitionState]) -> set[int]:
 
 
 class _Lossy(NamedTuple):
-    """A state of the history since which the leader may lack committed records that earlier in-sync replicas may still have: an
-    unclean election, or a crash of the last replica in sync."""
+    """A state since which the leader may lack committed records of earlier in-sync replicas: an unclean election, or a
+    crash of the last replica in sync."""
 
     metadata_offset: int
     unclean: bool

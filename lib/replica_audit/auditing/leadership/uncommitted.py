@@ -1,4 +1,4 @@
-"""Records that were or may never have been committed: those past the reference's end (F.0), and all of frozen epochs (C.1, C.2)."""
+"""Records that were never committed, or may not have been: those past the reference's end (F.0), and all of frozen epochs (C.1, C.2)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class CopyMoments(NamedTuple):
         return any(begin <= time_ms + CLOCKS_DIFFER_MS for _, begin in self._begun(log))
 
     def _begun(self, log: MetadataLog) -> list[tuple[CopiedLogDir, int]]:
-        """The copies with a metadata log, or of its node, and their start times in ms."""
+        """Copies of a metadata log's directory or node, with their start times in ms."""
         return [
             (one, one.started_ms)
             for one in self.copies
