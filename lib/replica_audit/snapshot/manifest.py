@@ -264,7 +264,7 @@ def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
 
 
 def _parse_time(path: str, place: str, value: object) -> int | None:
-    """Milliseconds since the epoch, from a number of these or a time in ISO 8601 (UTC unless a zone is given)."""
+    """A time in milliseconds since the epoch, given as such or in ISO 8601 (UTC unless a zone is given)."""
     if value is None or is_whole(value, 0, INT64):
         return value
     text = _typed(path, place, value, str, "a time")
