@@ -200,6 +200,21 @@ def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, del
     )
 
 
+@pytest.mark.parametrize(
+    ("begins", "quiesced", "told"),
+    [(10, None, set()), (0, None, {1, 2}), (10, True, {1, 2})],
+    ids=["copied later", "whole", "at rest"],
+)
+def test_a_producer_that_began_anew_where_the_log_start_moved_while_it_was_copied(tmp_path, begins, quiesced, told):
+    """The epoch file is cut there before log-start-offset-checkpoint is written."""
+    shared = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    old, new = (encode_batch(base, 5, epoch, mark=f"{base} ", **shared) for base, epoch in ((5, 0), (10, 2)))
+    log = [*written(0, 5, 0), old, new]
+    epochs = [(2, 10)] if begins else [(0, 0), (2, 10)]
+    answer = audit(tmp_path, dict.fromkeys((1, 2), Replica(log, epochs=epochs)), quiesced=quiesced)
+    assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == told, answer
+
+
 @pytest.mark.parametrize("kept", [0, 2])
 def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
     gone = f"{kept * 5:020d}.log"

@@ -287,7 +287,7 @@ def _begins_anew_soundly(case: Case, item: Irregularity) -> bool:
     """
     if item.kind != "producer_duplicate" or item.previous is None:
         return False
-    deleted = max(facts.log_start_offset for facts in case.replicas)
+    deleted = max(facts.start_by_epoch_file for facts in case.replicas)
     return item.previous < deleted or case.topic_partition.topic == GROUP_OFFSETS_TOPIC
 
 
