@@ -273,14 +273,25 @@ _UNREADABLE = encode_batch(33, [Record(b"", b"")], 2, producer_id=7, producer_ep
         ([_ended(33, "ABORT", epoch=1)], 1),
         ([_ended(33, "COMMIT", epoch=1), _begun(34, epoch=1), _ended(37, "COMMIT", epoch=2)], 1),
         ([_begun(33), _ended(36)], 1),
-        ([_begun(33, epoch=1), _ended(36, epoch=1)], 0),
+        ([_begun(33, epoch=1), _ended(36, epoch=1)], 1),
+        ([_begun(33, epoch=1)], 0),
         ([_begun(33, producer=8), _ended(36, producer=8)], 0),
         (written(33, 36, 1, "old "), 0),
     ],
-    ids=["marker", "aborted by the coordinator", "KIP-890", "data and marker", "next one", "another's", "no end"],
+    ids=[
+        "marker",
+        "aborted by the coordinator",
+        "KIP-890",
+        "data and marker",
+        "of both",
+        "next one",
+        "another's",
+        "no end",
+    ],
 )
 def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[bytes], cut: int) -> None:
-    """The marker of a transaction is the next of its producer, of its epoch or a later one."""
+    """The marker of a transaction is the next of its producer, of its epoch or a later one: also if another began before
+    (`ProducerAppendInfo.append` keeps the first offset)."""
     leader = Replica([*written(0, 30, 1), _begun(30), *written(33, 36, 2)])
     old = Replica([*written(0, 30, 1), _begun(30), *tail])
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))

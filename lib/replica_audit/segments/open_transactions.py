@@ -66,11 +66,12 @@ def open_at_end(segments: Iterable[SegmentSummary]) -> dict[int, OpenTransaction
 
 
 def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
-    """Next batch of a transaction in `batches`, in order of offset: more data, or its marker. None if the producer has no batch
-    there, or its next transaction comes first.
+    """Next batch of a transaction in `batches`, in order of offset: more data, or its marker. None if the producer has no such batch
+    there.
 
     A marker has the epoch of the data or a later one: the coordinator raises it on a timeout, and with KIP-890 at every end. A
-    transaction whose marker was lost, and whose producer goes on in later epochs, ends in an earlier epoch in another log.
+    transaction whose marker was lost, and whose producer goes on in later epochs, ends in an earlier epoch in another log. Its
+    producer's next transaction does not end it, but the marker of that ends both (`ProducerAppendInfo.appendEndTxnMarker`).
     """
     for batch in batches:
         is_part = batch.magic >= 2 and batch.attributes & TRANSACTIONAL and batch.crc_valid
@@ -78,7 +79,8 @@ def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch |
             continue
         if batch.is_control:
             return batch if batch.producer_epoch >= transaction.first_epoch else None
-        return batch if transaction.first_epoch <= batch.producer_epoch <= transaction.last_epoch else None
+        if batch.producer_epoch <= transaction.last_epoch:
+            return batch if batch.producer_epoch >= transaction.first_epoch else None
     return None
 
 
