@@ -21,6 +21,7 @@ from replica_audit.auditing.compare.wanted_chunks import (
 from replica_audit.auditing.replicas.cleaner import with_cleaning
 from replica_audit.auditing.replicas.reference import Reference, choose_reference, known_epoch
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
+from replica_audit.batch_header import ABSENT
 from replica_audit.cached_property import cached_property
 from replica_audit.segments.open_transactions import open_at_end
 
@@ -101,6 +102,8 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
         return [facts for facts in some if facts.directory.topic_id in (present, None)]
 
     known = with_cleaning(of_topic(copies), leadership, at_rest)
+    epochs = {epoch == ABSENT for facts in known for epoch, _ in facts.epoch_starts}
+    known = [replace(facts, is_converted=len(epochs) > 1) for facts in known]
 
     def beside_known(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:
         return [with_cleaning([*known, facts], leadership, at_rest)[-1] for facts in of_topic(some)]

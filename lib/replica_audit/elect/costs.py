@@ -121,20 +121,27 @@ def candidate_costs(
     for facts in candidates.replicas:
         cost = copies.cost_under(facts, cuts.as_found[facts.key])
         if facts.may_recover:
-            cost = _or_recovered(cost, copies.cost_under(facts.recovering, cuts.recovered[facts.key]))
+            cost = _or_else(cost, copies.cost_under(facts.recovering, cuts.recovered[facts.key]))
+        if cuts.raised:
+            cost = _or_else(cost, copies.cost_under(facts.raised, cuts.raised[facts.key]))
         costs.append(cost)
     return tuple(costs)
 
 
-def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCost:
-    """The cost of a candidate whose next start may cut its log: records lost only by that cut are possibly lost."""
-    if (recovered.lost_records, recovered.cut_transactions) <= (cost.lost_records, cost.cut_transactions):
+def _or_else(cost: CandidateCost, other: CandidateCost) -> CandidateCost:
+    """The greater of two costs of which either may come true, as of a candidate whose next start may cut its log: what only one of them
+    loses is possibly lost."""
+    less, more = sorted((cost, other), key=lambda one: (one.lost_records, one.cut_transactions, one.hidden_records))
+    committed = min(cost.lost_committed, other.lost_committed)
+    acknowledged = max(cost.lost_acknowledged, other.lost_acknowledged)
+    found = (cost.lost_records, cost.lost_committed, cost.lost_acknowledged, cost.cut_transactions, cost.hidden_records)
+    if found == (more.lost_records, committed, acknowledged, more.cut_transactions, more.hidden_records):
         return cost
-    return recovered._replace(
+    return more._replace(
         facts=cost.facts,
-        lost_committed=cost.lost_committed,
-        is_only_likely=cost.is_only_likely,
-        lost_possible=max(cost.lost_possible, recovered.lost_acknowledged - cost.lost_committed),
+        lost_committed=committed,
+        is_only_likely=less.is_only_likely,
+        lost_possible=acknowledged - committed,
         lost_at_most=True,
     )
 

@@ -285,10 +285,14 @@ def test_a_broker_with_an_older_format_keeps_no_epochs_of_what_it_fetches(tmp_pa
     answer = audit(tmp_path / "raised", brokers, quiesced=True)
     assert answer.one("EPO-CACHE-MISSING", 2)[0] == ("high" if is_damage else "info"), answer
     assert answer.verdict == ("LATENT_CORRUPTION" if is_damage else "CONSISTENT"), answer
-    # In a log without batches of the older format the file is damaged.
+    # So it is where another replica alone shows the older format; where none does, the file is damaged.
     new = [*written(0, 50, 2), *written(50, 55, 5)]
-    brokers = {1: Replica(new), 2: Replica(new, epochs=epochs)}
-    assert audit(tmp_path / "new", brokers, quiesced=True).verdict == "LATENT_CORRUPTION"
+    sound, other = Replica(new), Replica(new, epochs=epochs)
+    old = Replica(written_legacy(0, 5), epochs=None)
+    shown = audit(tmp_path / "shown", {1: sound, 2: other, 3: old}, quiesced=True)
+    is_begun_late = all(entry in ((2, 0), (5, 50)) for entry in epochs or ())
+    assert shown.one("EPO-CACHE-MISSING", 2)[0] == ("info" if is_begun_late else "high"), shown
+    assert audit(tmp_path / "new", {1: sound, 2: other}, quiesced=True).verdict == "LATENT_CORRUPTION"
 
 
 @pytest.mark.parametrize(("in_order", "is_stopped"), [(False, False), (True, False), (False, True)])

@@ -23,6 +23,7 @@ from replica_audit.cached_property import cached_property
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+    from replica_audit.protocol.truncation import ReplicaState
 
 
 class CandidateCuts(NamedTuple):
@@ -31,6 +32,8 @@ class CandidateCuts(NamedTuple):
     as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
     recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
     """Cuts after a restart that first truncates the candidate's own log; only for candidates that may recover."""
+    raised: Mapping[CopyKey, Mapping[CopyKey, int]] = {}
+    """Cuts after restarts that add the epochs of batches to epoch files again; only in a partition that was `is_converted`."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,12 @@ class Candidates:
     @cached_property
     def cuts(self) -> CandidateCuts:
         """Offset to which each copy is cut under each candidate. An unknown high watermark drops nothing."""
-        followers = {
-            facts.key: facts.following_state(
-                following_lineage(facts, self.tiered), None if facts.knows_high_watermark else facts.log_end_offset
-            )
-            for facts in self.copies
-        }
 
-        def cuts_under(candidate: ReplicaFacts) -> dict[CopyKey, int]:
+        def following(facts: ReplicaFacts) -> ReplicaState:
+            mark = None if facts.knows_high_watermark else facts.log_end_offset
+            return facts.following_state(following_lineage(facts, self.tiered), mark)
+
+        def cuts_under(candidate: ReplicaFacts, followers: Mapping[CopyKey, ReplicaState]) -> dict[CopyKey, int]:
             elected = as_leader(self.reference, candidate, self.replicas)
             leader = leader_states(elected, answering_lineage(elected.facts, self.tiered))[self.protocol]
             return {
@@ -69,9 +70,13 @@ class Candidates:
                 if facts.key != candidate.key
             }
 
+        found = {facts.key: following(facts) for facts in self.copies}
+        is_mixed = any(facts.is_converted for facts in self.replicas)
+        raised = {facts.key: following(facts.raised) for facts in self.copies} if is_mixed else {}
         return CandidateCuts(
-            {facts.key: cuts_under(facts) for facts in self.replicas},
-            {facts.key: cuts_under(facts.recovering) for facts in self.replicas if facts.may_recover},
+            {facts.key: cuts_under(facts, found) for facts in self.replicas},
+            {facts.key: cuts_under(facts.recovering, found) for facts in self.replicas if facts.may_recover},
+            {facts.key: cuts_under(facts.raised, raised) for facts in self.replicas if is_mixed},
         )
 
     @cached_property

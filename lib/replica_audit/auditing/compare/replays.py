@@ -17,23 +17,26 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """Lineage for truncation: that of the batches.
 
     If batches may be missing from it (compaction, tiering) the epoch file's is used instead, unless a batch contradicts it: an
-    entry still has the true start of its epoch. Likewise if batches without an epoch follow others: only the file shows whether
-    Kafka dropped the earlier epochs (A.3). If no record is left, only the file remains, as the next start would load it.
+    entry still has the true start of its epoch. Likewise if batches without an epoch follow others, or other replicas have such:
+    only the file shows whether Kafka dropped the earlier epochs, or began to keep any (A.3), and only recovery adds them again. If no
+    record is left, only the file remains, as the next start would load it.
     """
     written = facts.file_lineage
     if facts.empty:
         return written or facts.lineage
-    may_be_dropped = facts.needed_lineage is not facts.lineage and not facts.directory.epoch_file.is_unknown
+    is_dropped = facts.may_begin_late or facts.needed_lineage is not facts.lineage
+    may_be_dropped = is_dropped and not facts.directory.epoch_file.is_unknown
     if not may_be_dropped and (not written or not (facts.compacted or tiered)):
         return facts.lineage
     return (written or Lineage()) if facts.is_file_of_batches else facts.lineage
 
 
 def following_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
-    """Lineage with which a replica begins to follow: `replay_lineage`; none after a clean stop without an epoch file, since
-    only the recovery after any other stop rebuilds one from the batches (A.9)."""
+    """Lineage with which a replica begins to follow: `replay_lineage`; none with an older message format (`keeps_no_epochs`), nor
+    after a clean stop without an epoch file, since only the recovery after any other stop rebuilds one from the batches (A.9)."""
     is_gone = facts.directory.is_epoch_file_empty or facts.directory.epoch_file.state == "missing"
-    return Lineage() if is_gone and facts.was_stopped_before_copy else replay_lineage(facts, tiered)
+    has_none = facts.keeps_no_epochs or (is_gone and facts.was_stopped_before_copy)
+    return Lineage() if has_none else replay_lineage(facts, tiered)
 
 
 def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
@@ -88,7 +91,10 @@ def whole_lineage(reference: Reference) -> Lineage:
 
 
 def leader_states(reference: Reference, lineage: Lineage) -> dict[str, ReplicaState]:
-    """State of the reference as a leader with `lineage`, by protocol; for kip-279 and fetch with its own epoch added (B.5)."""
+    """State of the reference as a leader with `lineage`, by protocol; for kip-279 and fetch with its own epoch added (B.5). With an older
+    message format it has no epochs at all (`keeps_no_epochs`)."""
+    if reference.facts.keeps_no_epochs:
+        return dict.fromkeys(PROTOCOLS, reference.facts.state(Lineage()))
     found = reference.facts.state(lineage)
     whole = reference.complete(lineage)
     complete = found if whole is lineage else reference.facts.state(whole)

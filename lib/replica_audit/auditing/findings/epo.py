@@ -266,7 +266,7 @@ def _why_copied_apart(
         return None
     if facts.is_converted and all(start < written.entries[0][1] for _, start in wrong if written):
         return (
-            "the log has batches without an epoch: a broker that still has their message format keeps no epochs of what it fetches, and "
+            "the replicas have batches without an epoch: a broker that still has their message format keeps no epochs of what it fetches, and "
             "begins with the next batch as the format is raised"
         )
     return _excuse(case, facts, written, wrong)

@@ -277,6 +277,8 @@ class ReplicaFacts:
     """True for a copy made before the partition was collected again from its broker."""
     may_be_in_use: bool = False
     """True for a second copy on one broker if it is unknown which of the two the broker uses (F.1)."""
+    is_converted: bool = False
+    """True if the replicas have batches with epochs and batches without, as after the message format was raised (A.3)."""
     is_left: bool = False
     """True for a copy on a disk that its broker no longer uses: by the manifest it ran with an empty one (F.1)."""
 
@@ -515,18 +517,23 @@ class ReplicaFacts:
     def is_file_of_batches(self) -> bool:
         """True if no batch whose epoch leader-epoch-checkpoint must have contradicts `file_lineage`."""
         written = self.file_lineage or Lineage()
-        return all(written.epoch_for_offset(start) == epoch for epoch, start in self.needed_lineage)
+        said = [(epoch, written.epoch_for_offset(start)) for epoch, start in self.needed_lineage]
+        return all(found == epoch or (found is None and self.may_begin_late) for epoch, found in said)
+
+    @property
+    def may_begin_late(self) -> bool:
+        """True if leader-epoch-checkpoint may lack epochs of batches: an older message format kept none, and only recovery adds them (A.3)."""
+        return self.is_converted and not self.killed
 
     @property
     def found_batches(self) -> Lineage:
         """Lineage of all batches in the files, also of those below the log start."""
         return lineage_of_batches(self.epoch_starts)
 
-    @cached_property
-    def is_converted(self) -> bool:
-        """True if the log has batches with epochs and batches without, as after the message format was raised (A.3)."""
-        epochs = [epoch == ABSENT for epoch, _ in self.epoch_starts]
-        return any(epochs) and not all(epochs)
+    @property
+    def keeps_no_epochs(self) -> bool:
+        """True if its broker still has the older message format of a partition that was `is_converted`, and so no epoch file (A.3)."""
+        return self.is_converted and self.directory.epoch_file.state == "missing"
 
     def is_epochless(self, offset: int) -> bool:
         """True if the batch at `offset` has no epoch: it is of magic 0 or 1, or was when it was appended."""
@@ -614,6 +621,12 @@ class ReplicaFacts:
     def recovering(self) -> ReplicaFacts:
         """The replica as if its next start recovers the log."""
         return replace(self, killed=True)
+
+    @cached_property
+    def raised(self) -> ReplicaFacts:
+        """The replica as if its broker kept an epoch for every batch that has one: as recovery does, once the format is raised."""
+        kept = tuple(entry for entry in self.epoch_starts if entry[0] != ABSENT)
+        return replace(self, is_converted=False, epoch_starts=kept)
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
         """True if a damaged or possibly missing range overlaps [start, end)."""
