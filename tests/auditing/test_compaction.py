@@ -462,6 +462,26 @@ def test_a_follower_that_was_cut_where_the_leader_has_cleaned_away_its_first_rec
         assert bool(answer.found("HWM-CP-ABOVE-LEO", 2)) == (name == "lost"), answer
 
 
+@pytest.mark.parametrize(
+    ("cleaned_to", "began", "lost"),
+    [(15, 15, False), (10, 15, True), (15, 12, True), (12, 12, True)],
+    ids=["to the cut", "not to it", "past it", "below the mark"],
+)
+def test_a_follower_that_was_cut_inside_what_its_cleaner_had_removed_lost_no_end(tmp_path, cleaned_to, began, lost):
+    """`LogCleanerManager.maybeTruncateCheckpoint` takes the cleaner's checkpoint back to a cut: HWM-CP-ABOVE-LEO, proven. A recovery point past
+    the cut shows that there was none."""
+    common = keyed(0, 10, 0, "k")
+    brokers = {
+        1: Replica([*common, *keyed(20, 30, 2, "new")], cleaned_to=20, epochs=[(0, 0), (2, began)]),
+        2: Replica(common, high_watermark=15, recovery_point=15, cleaned_to=cleaned_to),
+        3: Replica([*common, *keyed(10, 20, 0, "old")], high_watermark=20),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=2, quiesced=True)
+    assert (bool(answer.found("HWM-CP-ABOVE-LEO", 2)), bool(answer.found("HWM-RP-ABOVE-LEO", 2))) == (lost, lost), (
+        answer
+    )
+
+
 def test_records_where_a_compacted_leader_has_another_epoch_and_no_batch_of_it_are_not_proven_committed(tmp_path):
     """Its cleaner left nothing that shows whether it ever had them: elect called them committed by the leader's high watermark."""
     rest = keyed(30, 40, 5, "new")

@@ -23,6 +23,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import (
+    cut_end,
     cut_since_marks,
     is_tail_lost,
     may_have_been_cut,
@@ -77,7 +78,10 @@ def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     """
     is_lost = is_tail_lost(case.reference, case.replicas, facts)
     # A log that ends below its own start restarts there (A.9).
-    is_flushed_lost = not facts.end_is_open and facts.flushed_end > max(facts.log_end_offset, facts.log_start_offset)
+    end = max(facts.log_end_offset, facts.log_start_offset)
+    if may_have_been_cut(case.reference, case.replicas, facts):
+        end = cut_end(facts)
+    is_flushed_lost = not facts.end_is_open and facts.flushed_end > end
     if not (is_lost or is_flushed_lost):
         return
     was_down = case.were_at_rest(facts)

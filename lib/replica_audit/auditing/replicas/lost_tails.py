@@ -58,15 +58,21 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
 
 def _rules_out_cut(facts: ReplicaFacts) -> bool:
     """True if a broker was stopped cleanly, or its recovery point is past the end of its log: a truncation would have lowered it."""
+    return facts.directory.clean_shutdown is True or facts.flushed_end > cut_end(facts)
+
+
+def cut_end(facts: ReplicaFacts) -> int:
+    """Log end that a truncation may have left: the end of the files, or the cleaner's checkpoint past it, if the cleaner had removed what
+    was between. A truncation takes that checkpoint back to the cut (`LogCleanerManager.maybeTruncateCheckpoint`)."""
     end = max(facts.log_end_offset, facts.log_start_offset)
-    return facts.directory.clean_shutdown is True or (facts.directory.recovery_point_checkpoint or 0) > end
+    return max(end, facts.cleaning.cleaned_to) if facts.compacted else end
 
 
 def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a truncation explains a checkpoint past the log end: files do not rule it out, no entry of the epoch file starts past the
     log end (a truncation removes these), and another leader's epoch starts or may start there, or remote storage continues."""
     # A cut inside a batch removes all of it, but the log then starts and ends at the cut.
-    end = max(facts.log_end_offset, facts.log_start_offset)
+    end = cut_end(facts)
     if _rules_out_cut(facts):
         return False
     found = facts.sound_file_lineage
