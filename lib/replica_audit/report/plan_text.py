@@ -18,6 +18,7 @@ from replica_audit.elect.plan_model import (
     Prediction,
     SalvageSource,
     Step,
+    is_salvaged,
 )
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import TopicPartition
@@ -44,9 +45,12 @@ def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
     """Yield the decisions of a plan, equal ones together, then the partitions without one."""
     said: dict[tuple[str, bool], list[TopicPartition]] = defaultdict(list)
     unplanned = {place_of(one): one for one in plan.conflicts}
+    salvaged = {place for step in plan.steps if step.action == "salvage" for place in step.partitions}
     for decision in plan.decisions:
         place = place_of(decision)
-        sentence = tell_decision(decision, unplanned.pop(place, None))
+        sentence = tell_decision(
+            decision, unplanned.pop(place, None), is_salvaged(decision.topic, ()) or place in salvaged
+        )
         # A replica that has to be copied first has a step for it.
         waits = bool(decision.depends_on) and not decision.asked
         asks = decision.procedure != "none" or decision.loses_acknowledged or decision.chosen.cut_transactions > 0
@@ -69,8 +73,9 @@ _OF_OWN_TOPICS = {
 }
 
 
-def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
-    """Describe a decision: which broker should lead, the resulting loss, and where lost records can be recovered from."""
+def tell_decision(decision: Decision, conflict: Conflict | None, can_salvage: bool = True) -> str:
+    """Describe a decision: which broker should lead, the resulting loss, and where lost records can be recovered from. `can_salvage`: salvage
+    takes records of that topic."""
     reason = end_sentence(decision.reason)
     if decision.depends_on and not decision.asked:
         if decision.candidate_id in decision.depends_on:  # the rest of its log may change the decision
@@ -85,7 +90,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
     text = stays.get(decision.procedure, f"elect {choice}")
     ranges = [_tell_source(one) for one in decision.salvage]
     own = _OF_OWN_TOPICS.get(decision.topic) if decision.loses_acknowledged else None
-    if ranges and decision.loses_acknowledged and conflict is None and own is None:
+    if ranges and decision.loses_acknowledged and conflict is None and can_salvage:
         text = f"salvage {join_some(ranges, 3, 'range')} first, then {text}"
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
     each = each and len(decision.candidates) > 1
@@ -102,7 +107,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None) -> str:
         is_rebuilt = decision.keeps_deleted or any(one.hidden_records for one in decision.candidates)
         is_calm = decision.procedure == "none" and not (chosen.damage or decision.depends_on or is_rebuilt)
         text = "nothing needs to be done" if is_calm else text
-        if ranges:
+        if ranges and can_salvage:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
     if chosen.remote_records:
         reason = f"{reason} {_tell_remote(chosen)}"
