@@ -340,6 +340,20 @@ def test_of_logs_that_are_all_empty_the_time_of_their_copies_tells_which_audit_w
     assert ("the snapshot is older than that audit" in row["message"]) is (told == "HWM-UNSEEN")
 
 
+@pytest.mark.parametrize(
+    ("lacked", "told"), [(20, [("HWM-UNSEEN", 24, 25)]), (15, [])], ids=["what others lost", "what others have"]
+)
+def test_what_a_missing_segment_file_had_is_on_no_replica_here_and_may_be_on_its_broker(
+    after_nights, tmp_path, lacked, told
+):
+    """A log counted as one that has all of an epoch, whatever files of it are missing."""
+    cut = Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])
+    holed = Replica([*written(0, lacked, 1), *written(lacked + 5, 30, 1)], per_segment=1)
+    (found,) = _told_each_night(tmp_path, {1: cut, 2: cut, 3: holed}, since=after_nights[2])
+    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in found] == told, found
+    assert all("the log of broker 3 is missing from it or incomplete" in row["message"] for row in found)
+
+
 def test_the_latest_audit_that_had_the_partition_counts(tmp_path):
     """The audits since were of another topic, or had a part of the topics only; they took the place of what was known of the others."""
     whole, cut = Replica(COMMITTED), Replica([*written(0, 24, 1), *written(24, 40, 2, "new ")])

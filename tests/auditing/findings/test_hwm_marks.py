@@ -299,6 +299,23 @@ def test_a_log_without_a_segment_file_does_not_have_the_lost_records_of_that(oth
     assert one.severity == "high"
 
 
+@pytest.mark.parametrize(
+    ("gap", "text", "severity"),
+    [
+        (OffsetRange(32, 35), "; no replica here has offsets 32 to 34", "critical"),
+        (OffsetRange(20, 25), "", "high"),
+        (OffsetRange(40, 42), "", "high"),
+    ],
+    ids=["inside", "below the end", "above the mark"],
+)
+def test_a_log_without_a_batch_does_not_have_the_lost_records_of_that(gap, text, severity) -> None:
+    """Unlike a file, a batch that is missing inside one is nowhere else."""
+    other = log(2, (0, 0), end=45, gaps=(gap,), high_watermark_checkpoint=None)
+    (one,) = found(copy(1, 30, 40), other, quiesced=True)
+    assert one.message == f"broker 1: its high watermark was 40, but its log ends at 30{text}"
+    assert one.severity == severity
+
+
 def state(time_ms: int, leader: int | None, occasion: Occasion = "changed") -> PartitionState:
     """One of the partition's history; nobody is elected in it."""
     nobody: tuple[()] = ()
@@ -394,7 +411,8 @@ def check_past_end(
             assert one.evidence[1].text.startswith(SAID_OF_CUT.get(expected[2], "a truncation at 30: no"))
         elif one is not None:
             is_explained = marks[0] == 70  # the epoch of broker 1 begins at the end
-            said = "perhaps, and then" if is_explained else f"no, recovery point {marks[1]}, and no other leader"
+            known = "no recovery point is known" if marks[1] is None else f"recovery point {marks[1]}"
+            said = "perhaps, and then" if is_explained else f"no, {known}, and no other leader"
             assert one.evidence[1].text.startswith(f"a truncation just before the copy: {said}")
 
 

@@ -49,7 +49,7 @@ def judge(case: Case) -> Iterator[Finding]:
         if left and not _is_told_by_log(case, run) and (is_later or _are_all_empty(case)):
             # An uncaptured broker may still have them, including one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
-            unseen = {*case.unread_replicas, *_shown_in_part(case, run), *({*run.broker_ids} - at_hand)}
+            unseen = {*case.unread_replicas, *_shown_in_part(case, run, left), *({*run.broker_ids} - at_hand)}
             item = _earlier_loss(case, run, left, sorted(unseen), is_later=is_later)
             told = (
                 finding_id(item, case.topic_partition, topic_id, case.options.cluster_id)
@@ -76,18 +76,20 @@ def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
 
 
 def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
-    """Offsets of an earlier run above every log start that no replica holds."""
+    """Offsets of an earlier run above every log start that no replica holds. What a missing segment file had is not held."""
     floor = max(facts.log_start_offset for facts in case.replicas)
     copies = (*case.replicas, *case.duplicates, *case.set_aside)
-    held = [part for facts in copies for part in offsets_of_epoch(facts, run.replica_epoch)]
+    held = [part for facts in copies for part in without(offsets_of_epoch(facts, run.replica_epoch), facts.missing)]
     return without([OffsetRange(max(run.start_offset, floor), run.end_offset)], held)
 
 
-def _shown_in_part(case: Case, run: EarlierRun) -> Iterator[int]:
-    """Brokers whose log may go on past what is shown of it, in the run's epoch; a client gets nothing above a high watermark."""
+def _shown_in_part(case: Case, run: EarlierRun, left: Sequence[OffsetRange]) -> Iterator[int]:
+    """Brokers whose log may have some of `left`: in a segment file that is missing here, or past what is shown of the log, in the run's epoch; a
+    client gets nothing above a high watermark."""
     for facts in case.replicas:
         is_of_it = (facts.lineage.latest_epoch or 0) <= run.replica_epoch
-        if is_of_it and facts.end_is_open and facts.log_end_offset < run.end_offset:
+        goes_on = is_of_it and facts.end_is_open and facts.log_end_offset < run.end_offset
+        if goes_on or any(hole.overlaps(*part) for hole in facts.missing for part in left):
             yield facts.broker_id
 
 

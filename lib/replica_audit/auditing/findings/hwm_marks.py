@@ -209,10 +209,9 @@ def _say_cut(case: Case, facts: ReplicaFacts, checkpoint: int) -> str:
     """Clause on a truncation as the reason why a log ends below its own `checkpoint`: where it is one, no other replica has reached that."""
     if may_have_been_cut(case.reference, case.replicas, facts):
         return f"perhaps, and then it lost them that way: no other replica here has ever reached {checkpoint}"
-    return (
-        f"no, recovery point {facts.directory.recovery_point_checkpoint}, and no other leader of a later epoch began between "
-        f"{facts.log_end_offset} and that high watermark"
-    )
+    flushed = facts.directory.recovery_point_checkpoint
+    known = "no recovery point is known" if flushed is None else f"recovery point {flushed}"
+    return f"no, {known}, and no other leader of a later epoch began between {facts.log_end_offset} and that high watermark"
 
 
 def _unless_older(
@@ -285,7 +284,7 @@ def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) ->
     """Offsets of the records that `facts` lost between its log end and `mark` that `other` has.
 
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
-    A segment file that is missing is not held, though its broker may have it.
+    What a segment has no batch of is not held, nor a segment file that is missing, though its broker may have it.
     """
     lineage, begin = other.lineage, other.log_start_offset
     if other.is_about_to_go:
@@ -299,7 +298,9 @@ def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) ->
     elif (item := case.comparison_of(other)) is not None:
         is_left = any(part.start_offset < end <= part.end_offset for part in item.stretches)
         end = start if is_left else end
-    return without([OffsetRange(start, end)], (hole for hole in other.missing if not other.is_cleaned(*hole)))
+    return without(
+        [OffsetRange(start, end)], (hole for hole in (*other.gaps, *other.missing) if not other.is_cleaned(*hole))
+    )
 
 
 def _only_about_to_go(case: Case, facts: ReplicaFacts, left: Sequence[OffsetRange], mark: int) -> str:
