@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import (
@@ -246,13 +247,13 @@ def _is_due(
     return not (_goes_on(transaction) or case.evidence.was_at_rest or marker.max_timestamp < state.updated_ms)
 
 
-def _conflicts(item: Comparison) -> list[Batch]:
-    return [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
+def _conflicts(item: Comparison) -> Iterator[Batch]:
+    return (batch for part in item.alignment.differences if part.conflicting for batch in part.batches)
 
 
 def _is_shared(item: Comparison, transaction: OpenTransaction) -> bool:
     """True if both logs have the beginning of a transaction of the reference."""
-    return any(transaction.first_offset < batch.base_offset for batch in _conflicts(item)[:1])
+    return any(transaction.first_offset < batch.base_offset for batch in islice(_conflicts(item), 1))
 
 
 def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
