@@ -114,15 +114,15 @@ class Case:
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
     def begin_of(self, facts: ReplicaFacts) -> int:
-        """Offset below which nothing is missing from a replica: its log begins there by now, or the reference's, whose records it has
-        below (F.0, "Below the reference's log start"). A follower is cut at its leader's log start; a batch across it is removed whole."""
+        """Offset from which a replica should have all records: where its log begins, or the reference's if that has its history below
+        (F.0, "Below the reference's log start"). A follower is cut at its leader's log start; a batch across it is removed whole."""
         item = self.comparison_of(facts)
         is_shared = item is not None and item.unseen_below < 0
         return deleted_end(facts, self.reference.facts) if is_shared else facts.start_by_epoch_file
 
     def was_cut_inside(self, facts: ReplicaFacts, mark: int) -> bool | None:
-        """True if another copy's batch of the epoch that a log had past its end goes from there across `mark`, so that only a cut inside it left a
-        mark there; all of the batch went with that. None if no copy shows a batch of that epoch there: it may have been so."""
+        """True if `mark` is inside a batch that begins at this log's end in another copy, of the epoch that the log had there: only a
+        truncation inside that batch, which removes it whole, leaves such a mark. None if no copy has a batch of that epoch there."""
         lost = facts.sound_file_lineage
         own = self.comparison_of(facts)
         shown = [one.alignment.own for one in (*self.comparisons, *self.beside) if one is not own]
@@ -229,11 +229,11 @@ class Case:
         return CleanElections.of(self.reference.history)
 
     def may_be_on_leader(self, offset: int, leader_epoch: int | None = None) -> bool:
-        """True if the leader may have a follower's history instead of the reference's from `offset` on, where the follower's records have
-        `leader_epoch`: its log is not here, or may have been cut since it was copied.
+        """True if, from `offset` on, the leader may have a follower's history instead of the reference's: its log was not captured,
+        or may have been cut since. `leader_epoch` is that of the follower's records there.
 
-        False if these are `is_left_for_good`, or the reference's records there were committed and every election since was clean
-        (`high_watermark_bounds.recorded_marks`). A log start that is later than the log does not show that the log's records below it were.
+        False if the follower's history `is_left_for_good`, or the reference's records there were committed and every election since
+        was clean (`high_watermark_bounds.recorded_marks`). A log start copied later than the log proves nothing committed below it.
         """
         leader, facts = self.reference.leader_id, self.reference.facts
         is_deleted = facts.in_any_order and offset < facts.log_start_offset
@@ -242,8 +242,8 @@ class Case:
         return (leader is not None or self.reference.is_replaced) and not is_known
 
     def is_left_for_good(self, offset: int, leader_epoch: int | None) -> bool:
-        """True if no leader can have records of `leader_epoch` at `offset` since an unclean election, after which all were clean: it left
-        its winner alone in the ISR, and joining replicas are first cut to the winner's log, which by a replica has a later epoch there."""
+        """True if no leader can have records of `leader_epoch` at `offset` any more: an unclean election left only its winner in the
+        ISR, later elections were clean, and a replica is cut to the winner's log, which has a later epoch there, before it joins."""
         if self._left_for_good is None or leader_epoch is None:
             return False
         unclean_epoch, start = self._left_for_good
@@ -251,7 +251,7 @@ class Case:
 
     @cached_property
     def _left_for_good(self) -> tuple[int, int] | None:
-        """Epoch of the last unclean election, and the first offset written since; None if nothing was written, or an election since was not clean."""
+        """(epoch of the last unclean election, first offset written since); None if nothing was written, or a later election was not clean."""
         now = self.reference.leader_epoch
         clean = self._clean_elections
         last = max(clean.unclean_epochs, default=None)
@@ -267,7 +267,7 @@ class Case:
             return None
         end = run.end_offset if run.committed_range is None else run.committed_range.end_offset
         for one in self.replicas:
-            # An epoch has one leader: who has its last record here has all of the run.
+            # An epoch has one leader: a log with the run's last record has the whole run.
             has_all = one.log_end_offset >= end and one.lineage.epoch_for_offset(end - 1) == run.replica_epoch
             if (one is item.follower or has_all) and (why := self.why_led_later(one, run.start_offset)):
                 return why
@@ -330,8 +330,8 @@ class Case:
         )
 
     def why_others_lost(self, run: DivergentRange) -> str | None:
-        """Clause on why the reference may have a run's committed records by now, so that the lost ones are those it had committed in
-        their place; None if it cannot."""
+        """Clause on why the reference may have a run's committed records by now, so that the lost records are the
+        committed ones that it had in their place; None if it cannot."""
         leader = self.reference
         if self.evidence.was_at_rest or leader.facts.is_at_rest:
             return None
@@ -346,8 +346,8 @@ class Case:
         )
 
     def why_gone_down(self, facts: ReplicaFacts) -> str | None:
-        """Clause on why a replica's files may be of two moments though its broker is known to have been down; None if they cannot (C.2,
-        "Down when copied")."""
+        """Clause on why a replica's broker, though it counts as down, may have gone down only while its files were
+        copied, so that they are of two moments; None if it cannot (C.2, "Down when copied")."""
         if self.options.quiesced or facts.is_as_stopped or not self.options.times.may_have_gone_down(facts):
             return None
         return (
@@ -356,8 +356,8 @@ class Case:
         )
 
     def why_of_earlier_topic(self, facts: ReplicaFacts) -> str | None:
-        """Clause on how the checkpoints of a running broker, which name no topic id, may be of an earlier topic of that name: the partition was
-        created after its copy began, or so late before that they had not been written anew; None if no history shows that."""
+        """Clause on why the checkpoints of a running broker, which name no topic id, may be those of an earlier topic of that
+        name; None unless the partition was created after the copy began, or too shortly before for them to have been rewritten."""
         copied = self.options.times.of(facts)
         created = next((one.time_ms for one in self.reference.history if one.occasion == "created"), None)
         if facts.in_any_order or self.were_at_rest(facts) or copied is None or created is None:
@@ -370,8 +370,8 @@ class Case:
         )
 
     def _may_have_followed_since(self, facts: ReplicaFacts, leader_epoch: int | None) -> bool:
-        """False if by the metadata log a replica's broker was fenced before the first election after a leader whose records it has, and
-        its epoch file does not show that it came back: nobody can have cut these while it was copied."""
+        """False if nobody can have cut a replica's records while it was copied: the metadata log shows its broker
+        fenced before any election later than `leader_epoch`, and its epoch file shows no return since."""
         now = self.leadership
         fenced_at = None if now is None else now.fenced_since.get(facts.broker_id)
         if now is None or fenced_at is None or leader_epoch is None or entry_of_other(facts, self.replicas):
@@ -381,8 +381,8 @@ class Case:
         )
 
     def why_of_older_copy(self, facts: ReplicaFacts, offset: int) -> str | None:
-        """Clause on why a replica's segments at `offset` may be left from an older copy under this one; None if none begins in an earlier
-        epoch than the last of the segment before it, or the manifest describes the copy (C.2, "A copy over an older one")."""
+        """Clause on why a replica's segments at `offset` may be left over from an older copy in the same place; None if no segment begins in an
+        earlier epoch than the segment before it ends in, or the manifest describes the copy (C.2, "A copy over an older one")."""
         begun = [
             item.base_offset
             for _, item in facts.irregularities
@@ -405,8 +405,8 @@ class Case:
     def why_deleted_since(self, item: Comparison, end: int) -> str | None:
         """Clause on why differing records up to `end`, below records that both logs have, may have been deleted; None if they cannot have been.
 
-        A follower is cut where its leader's log begins, whatever it has below, and continues there. From its first fetch on its own log
-        and epoch file begin there too; files of another moment than the log do not show that (C.2, "Files in any order").
+        A follower is cut at its leader's log start, whatever it has below. From its first fetch on, its log and epoch file begin there too, unless
+        they are files of different moments (C.2, "Files in any order").
         """
         if self.evidence.was_at_rest:
             return None
@@ -414,7 +414,7 @@ class Case:
         at = bisect_right(stretches, end, key=lambda part: part.start_offset)
         end = max(end, stretches[at - 1].end_offset) if at else end
         for facts, other in ((item.follower, self.reference.facts), (self.reference.facts, item.follower)):
-            # The epoch file may be later than the log, which then ended before it went on.
+            # The epoch file may be later than the log, and begin past its end.
             entries = (*facts.lineage, *facts.file_entries[:1])
             epoch, begins = next((entry for entry in entries if entry[1] >= end), (None, end))
             goes_on = (
@@ -439,12 +439,12 @@ class Case:
         return next((one for one in self.replicas if one.broker_id == broker_id and one.in_any_order), None)
 
     def why_led_later(self, follower: ReplicaFacts, offset: int) -> str | None:
-        """Clause on why a later leader than the reference had what a follower has from `offset` on; None if the follower knows none, or
-        if records of both leaders were committed there."""
+        """Clause on why a leader after the reference's had a follower's records from `offset` on; None if the
+        follower knows no later leader, or if records of both leaders were committed there."""
         leader = self.reference
         committed = min(leader.facts.marked_end, leader.facts.log_end_offset)
         are_both = not leader.facts.in_any_order and committed > offset
-        # A log that goes on in a later leader's epoch is that leader's below, too.
+        # A log that goes on in a later leader's epoch equals that leader's below, too.
         if self.evidence.was_at_rest or are_both or not leader.is_before(follower.last_leader_epoch):
             return None
         who = f"broker {leader.facts.broker_id}"
@@ -485,7 +485,7 @@ class Case:
         reached = min(item.follower.log_end_offset, committed_ahead(item.reference, item.follower))
         return max(item.reference.log_end_offset, reached)
 
-    # Rules load without numpy, so that `explain` starts fast: what needs it they ask of the case.
+    # Rules must load without numpy, so that `explain` starts fast: they call through the case what needs it.
 
     def why_not_comparable(self, facts: ReplicaFacts) -> str | None:
         """Reason, as a clause, why a copy must not be compared with the reference; None if it may be."""

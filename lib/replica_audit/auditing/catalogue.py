@@ -50,7 +50,7 @@ VERDICT_MEANINGS = {
 
 
 def worst_verdict(verdicts: Iterable[str | None]) -> Verdict:
-    """Return the worst of `verdicts` in the order of `VERDICTS`, None being none; CONSISTENT without any.
+    """Worst of `verdicts` in the order of `VERDICTS`, ignoring None; CONSISTENT if there is none.
 
     Raises ValueError for an unknown name.
     """
@@ -95,7 +95,7 @@ def codes_with(trait: str) -> frozenset[str]:
 
 
 def leaves_commitment_open(found: Finding | FindingRow) -> bool:
-    """True if by a finding of a loss it is less than proven that the records were committed."""
+    """True if a finding of a loss leaves it unproven that the lost records were committed."""
     return found.code in codes_with("held") and found.severity == "critical" and found.confidence != "proven"
 
 

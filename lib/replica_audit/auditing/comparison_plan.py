@@ -143,8 +143,8 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
 def _from_log_start(facts: ReplicaFacts, log: ReplicaFacts | None) -> ReplicaFacts:
     """`.deleted` segments without the records that retention or DeleteRecords removed from their log (F.0).
 
-    An epoch has one leader, so a log that goes on with an epoch at its start had all of that epoch below it; a truncation lets it
-    go on with another. Earlier epochs count where the files lead up to this one without a break.
+    A log whose start lies in an epoch once had all of that epoch below it, since an epoch has one leader; after a
+    truncation it would go on in another. Earlier epochs count if the files lead up to this one without a break.
     """
     if not facts.is_about_to_go or log is None or log.unread is not None or facts.unread is not None:
         return facts
@@ -200,8 +200,8 @@ def _facts_of(
 
 
 def _is_offline(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-    """True if a replica's log dir is offline, so that its broker has not begun another log instead: by the metadata log; elsewhere, if
-    nobody leads though its broker, which runs, is in sync."""
+    """True if a replica's log dir is offline, so that its broker has not begun another log instead: by the metadata
+    log, or by another source if there is no leader although the broker, which runs, is in sync."""
     if leadership is None:
         return False
     if leadership.source != "metadata_log":
@@ -233,7 +233,7 @@ def _of_each_moment(
 
 
 def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
-    """True if a log certainly has what it had earlier, except for what retention and compaction delete."""
+    """True if a log certainly still has what its earlier copy had, except for what retention and compaction delete."""
     end = earlier.log_end_offset
     if end <= later.log_start_offset:
         return True
@@ -245,7 +245,7 @@ def _has_all_of(later: ReplicaFacts, earlier: ReplicaFacts) -> bool:
 def _in_use_first(
     own: Sequence[ReplicaFacts], copies: Iterable[ReplicaFacts], evidence: PartitionEvidence
 ) -> list[ReplicaFacts]:
-    """A broker's copies, the one that it uses first: of each two by the first line that fits.
+    """A broker's copies, the one in use first. Of each two, by the first line that fits:
 
     | what is known | it uses |
     |---|---|
@@ -268,7 +268,7 @@ def _in_use_first(
         own, key=lambda facts: (known(facts), known_epoch(facts), facts.log_end_offset), reverse=True
     )
     reached = [facts.log_end_offset for facts in copies if now is not None and facts.broker_id == now.leader_id]
-    # The only one in sync led last. It would have begun a later epoch if it had led again on a shorter disk.
+    # The only member of the ISR led last. Leading again on a shorter disk would have begun a later epoch.
     leads = now is not None and (
         now.leader_id == first.broker_id or (now.leader_id is None and tuple(now.isr or now.elr) == (first.broker_id,))
     )

@@ -252,8 +252,8 @@ def _took_part_in(reference: Reference, epoch: int) -> bool:
 def _state_for_store(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, state: CopiedState
 ) -> CopiedState:
-    """State of the reference for the comparison with remote storage: `state` if its log must reach as far as its leader copied there,
-    else up, since its end may be missing or its copy older."""
+    """State in which the reference is compared with remote storage: `state` if its log must reach as far as its
+    leader copied there; else up, since its end may be missing or its copy older."""
     facts = reference.facts
     leadership = evidence.leadership
     captured = {one.broker_id for one in grouping.compared}
@@ -270,7 +270,7 @@ def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource 
     for pair in plan.grouping.pairs:
         follower, leader = pair.follower, pair.reference.facts
         read = None if records is None else Records(records, loaded.rows_of(follower), loaded.rows_of(leader))
-        # Outside the pair's chunks, which are equal, what was read of the reference for another follower would look like holes.
+        # Only the pair's chunks: elsewhere, where the logs are equal, batches read for another follower would look like holes.
         theirs = loaded.batches_of(leader, pair.chunks)
         own = loaded.batches_of(follower, pair.chunks)
         yield compare(pair, theirs, own, read, protocol, tiered)

@@ -29,7 +29,7 @@ _GRAVITY: tuple[Callable[[PartitionRow], int], ...] = (
 def ranked(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
     """Sort by worst verdict, then most committed records lost, then most records lost, then name."""
     found = list(partitions)
-    # By one column after the other, the last one first: of many rows keys of all columns take more memory than they do.
+    # Column by column, the last key first: tuples of all keys would take more memory than the rows.
     found.sort(key=attrgetter("partition"))
     found.sort(key=attrgetter("topic"))
     for column in reversed(_GRAVITY):

@@ -57,7 +57,7 @@ class CommittedLog(NamedTuple):
     leader_epoch: int | None
 
     def runs_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
-        """Its records, epoch by epoch; none unless this leader's epoch is later, since nobody has cut a log before. All of them if None."""
+        """Its records, a run per epoch. None if `leader_epoch` is known and not later than at that audit: nobody has cut the log since."""
         if leader_epoch is not None and leader_epoch <= max(self.lineage.latest_epoch or 0, self.leader_epoch or 0):
             return
         ends = [start for _, start in self.lineage][1:]
@@ -87,7 +87,7 @@ class EarlierLosses:
     runs: tuple[EarlierRun, ...] = ()
     told: frozenset[str] = frozenset()
     committed: tuple[CommittedLog, ...] = ()
-    """By the latest audit that compared the partition, and by the latest that had its leader's log; the longer one first."""
+    """From the latest audit that compared the partition, and from the latest that had its leader's log; the longer one first."""
 
 
 def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evidence]]) -> EarlierLosses:

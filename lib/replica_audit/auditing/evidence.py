@@ -178,12 +178,12 @@ def _shows_tiering(directory: ReplicaDir, segments: Sequence[SegmentSummary], wa
     first = min((start for _, start in directory.checkpoint_epochs or ()), default=None)
     start = directory.log_start_checkpoint
     if start is None:
-        # A start is missing from a file that is here only where the log begins with its files.
+        # A broker writes no start into this file for a log that begins with its first segment.
         is_here = directory.log_start_file.state == "present"
         return False if is_here or first is None or first >= base else None
     if start >= base:
         return False
-    # Files of a segment without its .log show that it was not copied, and not that it is in remote storage only.
+    # Other files of a segment without its .log show that the .log was not copied, not that it is in remote storage.
     is_whole = all(one >= base for one in directory.index_bases)
     if was_stopped and is_whole:
         return True

@@ -149,7 +149,7 @@ def doubted(found: Finding, item: Comparison) -> Finding:
 
 
 def likely(found: Finding, why: str | None) -> Finding:
-    """Return a proven finding as likely, with the reason `why`, a clause; unchanged without a reason, or if less than proven."""
+    """Lower a proven finding to likely for the reason `why`, a clause; unchanged without a reason, or if less than proven."""
     if why is None or found.confidence != "proven":
         return found
     return found._replace(confidence="likely", message=f"{found.message}; {why}")
@@ -170,7 +170,7 @@ def why_leaders(case: Case) -> str:
 
 
 def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
-    """Clause on why the committed records of a run may not be lost; None if they are."""
+    """Clause on why the committed records of a run may not be lost; None if they are lost."""
     return case.why_later(item, run) or why_on_leader(case, run.start_offset, run.replica_epoch)
 
 
@@ -180,7 +180,7 @@ def why_on_leader(case: Case, offset: int, leader_epoch: int | None = None) -> s
 
 
 def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:
-    """Return `found` as undecided, with the reason `why`, a clause; unchanged without one."""
+    """Mark `found` as undecided for the reason `why`, a clause; unchanged without one."""
     if why is None:
         return found
     text = f"{found.message}; {why}"
@@ -188,7 +188,7 @@ def undecided(found: Finding, why: str | None, severity: Severity = "high") -> F
 
 
 def copy_again(*copies: ReplicaFacts) -> str:
-    """Clause on how to copy brokers again whose segments may be of before and after a cleaning."""
+    """Clause that asks to copy brokers again whose segments may be from before and after a cleaning."""
     named = name_brokers([facts.broker_id for facts in copies])
     return f"copy {named} again by the script of capture-plan"
 
@@ -207,8 +207,8 @@ def tell_image(case: Case, facts: ReplicaFacts) -> str:
 
 
 def why_perhaps_image(case: Case, facts: ReplicaFacts, offset: int) -> str | None:
-    """Clause on why the records that a log lacks from `offset` on may not have reached its disk when an image of that was made, though
-    the manifest does not call the copy an image; None if that cannot be."""
+    """Clause on why records that a log lacks from `offset` on may not have reached its disk when an image of it was
+    made, though the manifest does not call the copy an image; None if that is impossible."""
     if offset < facts.flushed_end or not case.options.times.may_be_untold_image(facts):
         return None
     return (
@@ -218,8 +218,8 @@ def why_perhaps_image(case: Case, facts: ReplicaFacts, offset: int) -> str | Non
 
 
 def unless_unwritten(case: Case, facts: ReplicaFacts, found: Finding) -> Finding:
-    """Return `found`, a finding on damage, as undecided, or likely, if its broker may have these records whole: they had not reached its
-    disk when an image of that was made (C.2, "Images of a disk")."""
+    """Lower `found`, a finding on damage, to undecided or likely if the broker may have these records whole: they
+    had not reached its disk when an image of it was made (C.2, "Images of a disk")."""
     start = found.start_offset or 0
     if found.verdict is None or start < facts.flushed_end:
         return found
@@ -402,7 +402,7 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
         gap = 2 * gap or 1 << 10
 
 
-#: Kind of evidence for how far another replica has what a log lacks, and lost or had only after it was copied.
+#: Kind of evidence for how far another replica has the records that a log lost, or got only after it was copied.
 UNSEEN_TAIL = "unseen"
 
 
@@ -421,8 +421,7 @@ class UnseenTail(NamedTuple):
 
 
 def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool = False) -> Evidence:
-    """Evidence that a log lacks the subject of a finding, and from `held_to` on may have had records that no other copy has; `is_doubted`
-    as in `UnseenTail`."""
+    """Evidence that a log may have had records from `held_to` on that no copy has; `is_doubted` as in `UnseenTail`."""
     text = "from this offset on it may have, or have had, what no replica here has"
     path = MANIFEST if is_doubted else None
     return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=path, value=str(held_to))
@@ -476,7 +475,7 @@ class Wanted(NamedTuple):
     bytes: int
 
 
-#: Kind of the evidence on keys that a follower keeps.
+#: Kind of evidence for `KeptKeys`.
 KEPT_KEYS = "kept"
 
 
@@ -488,12 +487,12 @@ class KeptKeys(NamedTuple):
 
 
 def kept_keys(leader_id: int, keys: int) -> Evidence:
-    """Evidence of these keys."""
+    """Evidence that a follower keeps `keys` keys that the leader has deleted."""
     return Evidence(KEPT_KEYS, broker_id=leader_id, value=str(keys))
 
 
 def find_kept_keys(row: Finding | FindingRow) -> KeptKeys | None:
-    """These keys by the evidence of a finding on the follower."""
+    """The `KeptKeys` of a finding on the follower; None without any."""
     for one in row.evidence:
         if one.kind == KEPT_KEYS and one.broker_id is not None and one.value is not None:
             return KeptKeys(one.broker_id, int(one.value))
@@ -515,7 +514,7 @@ def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
 def unusable_input(code: Code, row: QuarantineRow) -> Finding:
     """Finding on input that belongs to no partition, from its row of `quarantine`."""
     place = Evidence("file", text=row.reason, broker_id=row.broker_id, path=row.path, position=row.position)
-    # The reason of a file that breaks its format begins with its path (`FormatError`).
+    # A `FormatError` begins with the path.
     message = row.reason if row.reason.startswith(row.path) else f"{row.path}: {row.reason}"
     return finding(code, message, broker_id=row.broker_id, evidence=[place])
 

@@ -101,7 +101,7 @@ class _Placed:
 
     @property
     def is_evident(self) -> bool:
-        """True if more than unusable input is known of the partition."""
+        """True if the partition has more than unusable input."""
         return bool(self.directories or self.orphans or self.states or self.observed is not None)
 
 

@@ -182,7 +182,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
                 f"{verb(len(others), 'is', 'are')} on its other disk)"
             )
         if why is not None:
-            # The sentence begins with that.
+            # The sentence already says that it leads.
             because = "" if why == "leads" and leads else f"; {WHY_NEEDED[why]}"
             text += f"{because}, so it may hold committed records that no replica here has"
         yield finding(
@@ -303,7 +303,7 @@ def no_replica(
     the first and all were running; `has_others`: copies of other topics of that name are here (META-TOPICID-MISMATCH).
     """
     if observed and leadership is None and not named_by_checkpoint:
-        # More partitions are observed than copied: the timeline is all that this one has.
+        # A timeline may cover more partitions than the copies: this one has only that.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
         return (finding(CAP_MISSING_REPLICA, text, severity="info"),)
     source = name_source(leadership.source) if leadership else "a checkpoint file"
@@ -488,7 +488,7 @@ def skew(
         evidence=[
             *([Evidence("leadership", text=f"manifest.json: {when}")] if when else []),
             considered(f"loss: {decides}"),
-            # A log that may be older than what it had when its broker went down may have had more than anybody here.
+            # A copy older than the broker's last state may lack records that no other copy has.
             *([unseen_above(unsure, start)] if unsure is not None and case.tail.state == "undecided" else []),
         ],
     )

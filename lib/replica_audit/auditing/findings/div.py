@@ -222,7 +222,7 @@ def _both_contents(case: Case, follower: ReplicaFacts, run: DivergentRange) -> s
         return f"{own}, which broker {leader.broker_id} never had: its log, {begins}"
     if run.is_written_again:
         return f"{own}, which broker {leader.broker_id} has too, as {theirs}"
-    # The leader's cleaner may have removed them since.
+    # The leader's cleaner may have removed its records since.
     return f"{own}, where broker {leader.broker_id} {'had' if leader.compacted else 'has'} other {theirs}"
 
 
@@ -271,7 +271,7 @@ def _of_old_tail(case: Case, run: DivergentRange) -> tuple[Severity, Verdict | N
     if run.cause.clean is False:
         return "high", "WILL_LOSE_ON_TRUNCATION"
     if run.cause.promised_records is None:
-        # The history begins later, so the elections are as unknown as without one.
+        # The history begins after the election.
         return "medium", "UNCOMMITTED_DIVERGENCE"
     committed, possible = case.committed_in(run)
     is_open = run.cause.elections and run.data_records and possible > max(committed, run.start_offset)
@@ -374,7 +374,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
     keys = outcome.keys
     leader = case.reference.facts.broker_id
     follower = item.follower.broker_id
-    # One that runs may have fetched the tombstones since.
+    # A running follower may have fetched the tombstones since.
     if keys.kept and not case.reference.facts.cleaning.between_copies and case.were_at_rest(item.follower):
         yield finding(
             DIV_KEY_STATE,

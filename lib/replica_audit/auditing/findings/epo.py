@@ -103,7 +103,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[_place(facts), considered("empty log: no, it has batches with epochs")],
         )
         gone_down = case.why_gone_down(facts)
-        # One of 0 bytes was never written, which a log with such batches cannot have later.
+        # A file of 0 bytes was never written, so it cannot be later than a log with such batches.
         may_be_begun_anew = file.state == "present" and not (case.evidence.was_at_rest or facts.is_at_rest)
         is_open = facts.in_any_order or may_be_begun_anew or (gone_down and passed_by(facts, case.replicas))
         yield undecided(found, _of_two_moments(facts), "medium") if is_open else likely(found, gone_down)
@@ -204,7 +204,7 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _cut_since(facts: ReplicaFacts, offset: int, other: ReplicaFacts) -> str:
-    """Clause on what an epoch file says that is `below_committed`, and on how to find out."""
+    """Clause on the log cut below committed records that an epoch file may show, and on how to find out."""
     mark = f"the high watermark {other.directory.high_watermark_checkpoint} of broker {other.broker_id}"
     return (
         f"likely, not proven: the file may also be newer than the log, if the log has since been cut at {offset}, below {mark}; "
@@ -216,7 +216,7 @@ def _not_given(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
     """Epochs of batches, with their starts, that the file does not give for those offsets."""
     cut_from_start = _cut_from_start(facts, written)
     needed = set(facts.needed_lineage)
-    # Of epochs that it need not have, the file may have nothing, but no others.
+    # The file may omit epochs that it need not have, but may not give others for their offsets.
     return [
         (epoch, start)
         for epoch, start in sorted({*facts.lineage, *needed})
@@ -273,9 +273,9 @@ def _why_copied_apart(
 
 
 def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:
-    """True if an epoch file in order may be that of a later moment than the log, which was cut in between: it has a later epoch than that, and
-    none that the metadata log, which is copied last, does not know; or what a replica of a later epoch has, to which an unclean election took
-    the log back, or perhaps has since it was copied."""
+    """True if a sound epoch file may be later than its log, which was cut in between: its newest epoch is later than
+    the log's and known to the metadata log (copied last), or it agrees with a replica of a later epoch to whose log
+    an unclean election took this one back, or may have since it was copied."""
     if case.evidence.was_at_rest or facts.is_at_rest or not facts.file_entries:
         return False
     (first, start), *begun = facts.file_entries

@@ -113,7 +113,7 @@ def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _lost_below_mark(case: Case, facts: ReplicaFacts, mark: int) -> Finding:
-    """HWM-CP-ABOVE-LEO of a replica, with who has the records between; critical if it is known that nobody does."""
+    """HWM-CP-ABOVE-LEO of a replica, with the holders of the records between; critical if provably no replica has them."""
     end = facts.log_end_offset
     left = _held_nowhere(case, facts, mark, case.copies)
     perhaps = {
@@ -258,7 +258,7 @@ def _unless_older(
     )
     if _is_older_as_image_only(case, facts):
         why = f"the log lost its end, or that end had not reached the disk: {tell_image(case, facts)}"
-    # What is there and damaged was not written after the copy.
+    # Damaged bytes in the copy were not written after it.
     if facts.found_end_offset < mark:
         held_to = left[0].start_offset if left else mark
         found = found._replace(
@@ -288,7 +288,7 @@ def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) ->
     """
     lineage, begin = other.lineage, other.log_start_offset
     if other.is_about_to_go:
-        # What retention of its broker has passed is still there.
+        # `.deleted` files still have what is below the log start.
         lineage = other.found_batches
         begin = min((segment.base_offset for segment in other.segments), default=begin)
     start = max(facts.log_end_offset, begin)

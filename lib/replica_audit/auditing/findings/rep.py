@@ -72,7 +72,7 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     log = f"the log on broker {leader.broker_id}"
     if is_copied:
         log = f"the current log on broker {leader.broker_id}, which it was copied from,"
-    # A log that stands in for the leader's may have left the ISR before.
+    # The reference may stand in for the leader's log, and have left the ISR before.
     is_leaders = is_copied or case.reference.leader_id == leader.broker_id
     why = "lost its tail" if is_leaders else "lost its tail or never had it"
     yield finding(
@@ -88,8 +88,8 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _skewed_tail(case: Case, item: Comparison, *, is_undecided: bool) -> Finding:
-    """CAP-SKEW for such records if it is undecided whether the leader's broker was down when it was copied, or had them before, and if the
-    broker of a `-delete` directory has only just left it."""
+    """CAP-SKEW for records past the reference's end if it is undecided whether the leader's broker was down when
+    copied, or had them before; also if the broker of a `-delete` directory left it only recently."""
     facts = item.follower
     leader = case.reference.facts
     start = item.ahead[0].base_offset

@@ -226,7 +226,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         last = max((run.end_offset for run in item.runs if run.survives), default=prefix)
         yield likely(found, case.why_deleted_since(item, last))
         return
-    # Of what both logs have by their epochs the leader may have lost the end.
+    # By the epochs both logs have these records, but the leader may have lost its end.
     prefix = min(prefix, case.reference.facts.log_end_offset)
     is_unknown = item.is_cleaned_at_cut or any(gap.covers(outcome.truncate_to, prefix) for gap in follower.gaps)
     if max(outcome.truncate_to, follower.local_start_offset) < prefix and not is_unknown:
@@ -240,7 +240,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         )
 
 
-#: Of a replica that follows nobody.
+#: Ending of a sentence on a replica that follows nobody.
 _IF_ASSIGNED = " if it were assigned the partition"
 
 

@@ -116,7 +116,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
         evidence.append(Evidence("transaction", text=f"{_word(state)}; {text}", value=state.state))
         why = f", and none will come: its coordinator says {state.state}; {since}"
     elif _goes_on(transaction):
-        # Whether the later one is over as well only its coordinator knows.
+        # Only the coordinator knows whether the later transaction is over, too.
         confidence = "suspect"
         why = (
             f", and its own will not come: it continued with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, "
@@ -205,7 +205,7 @@ def _marker_lost(
         run.is_uncommitted and run.start_offset <= marker.base_offset < run.end_offset for run in item.runs
     )
     if _is_due(case, item, transaction, marker, state) or never_committed and not is_over:
-        return  # Its coordinator writes it again.
+        return  # The coordinator writes it again.
     follower = item.follower.broker_id
     leader = case.reference.facts.broker_id
     producer = f"producer {transaction.producer_id}"
@@ -226,7 +226,7 @@ def _marker_lost(
         f"likely, not proven: its coordinator may have written it again since broker {leader} was copied, or may yet"
     )
     found = likely(found, None if is_over else again)
-    # The copy that is compared may be of before the leader had the same.
+    # The reference may have been copied before the leader had the same marker.
     yield doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
 
 
@@ -283,7 +283,7 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
             ),
         ],
     )
-    # The copy that is compared may be of before the leader had the same.
+    # The reference may have been copied before the leader had the same marker.
     return doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
 
 
