@@ -16,11 +16,15 @@ for (const svg of document.querySelectorAll('svg.picture:not(.mini-lanes)')) {
   if (!frame.width) continue;
   const boxes = (selector) => [...svg.querySelectorAll(selector)].map((node) => [node, node.getBoundingClientRect()]);
   const texts = boxes('text');
-  const lines = boxes('line:not(.cursor):not(.nothing)');
+  const scale = frame.width / svg.viewBox.baseVal.width;
+  const lines = [...svg.querySelectorAll('line:not(.cursor):not(.nothing)')].map((line) => {
+    const [a, b] = ['x1', 'x2'].map((name) => frame.left + Number(line.getAttribute(name)) * scale);
+    const [c, d] = ['y1', 'y2'].map((name) => frame.top + Number(line.getAttribute(name)) * scale);
+    return [line, { left: Math.min(a, b) - 0.6, right: Math.max(a, b) + 0.6, top: Math.min(c, d) - 0.6, bottom: Math.max(c, d) + 0.6 }];
+  });
   const paths = boxes('path.cut, path.hw, .break path');
   const rects = boxes('rect.run, rect.damage, rect.dropped');
   const grounds = boxes('rect.ep-back');
-  const scale = frame.width / svg.viewBox.baseVal.width;
   texts.forEach(([node, box], place) => {
     const said = node.textContent;
     const out = { left: frame.left - 1, right: frame.right + 1, top: frame.top - 1, bottom: frame.bottom + 1 };
@@ -29,12 +33,7 @@ for (const svg of document.querySelectorAll('svg.picture:not(.mini-lanes)')) {
     // What is between the tops of small letters and the baseline: a line below them is no strike.
     const [over, under] = [box.top + box.height * 0.2, box.bottom - box.height * 0.2];
     const core = { left: box.left + 0.5, right: box.right - 0.5, top: over, bottom: under };
-    for (const [line] of lines) {
-      const [a, b] = ['x1', 'x2'].map((name) => frame.left + Number(line.getAttribute(name)) * scale);
-      const [c, d] = ['y1', 'y2'].map((name) => frame.top + Number(line.getAttribute(name)) * scale);
-      const ink = { left: Math.min(a, b) - 0.6, right: Math.max(a, b) + 0.6, top: Math.min(c, d) - 0.6, bottom: Math.max(c, d) + 0.6 };
-      if (meet(core, ink, 0)) wrong.push(`struck by ${line.getAttribute('class')}: ${said}`);
-    }
+    for (const [line, ink] of lines) if (meet(core, ink, 0)) wrong.push(`struck by ${line.getAttribute('class')}: ${said}`);
     for (const [path, there] of paths) {
       if (meet(core, there, 0.5)) wrong.push(`on ${path.getAttribute('class')}: ${said}`);
     }

@@ -15,10 +15,11 @@ import pytest
 from tests.support.long_logs import write_long_logs
 from tests.support.quality_checks import built_in
 from tests.support.samples import SAMPLES
-from tests.support.spark_starts import BRIEF_JAVA, BRIEF_LAUNCHER, BRIEF_SPARK
+from tests.support.spark_starts import BRIEF_LAUNCHER, BRIEF_SPARK, archived_classes
 
 import replica_audit
 from replica_audit.install.environment import find_java
+from replica_audit.install.session_settings import LOCAL_JAVA_FLAGS
 from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,9 @@ def server(tmp_path_factory):
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
     }
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]", *BRIEF_JAVA, *BRIEF_SPARK]
+    class_path, archive = archived_classes()
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]", "--driver-class-path", class_path]
+    command += ["--driver-java-options", " ".join((*LOCAL_JAVA_FLAGS, archive)), *BRIEF_SPARK]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]

@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.support.spark_starts import BRIEF_LAUNCHER, BRIEF_SPARK
+from tests.support.spark_starts import BRIEF_LAUNCHER, BRIEF_SPARK, archived_classes
 
 from replica_audit.install.environment import find_java
+from replica_audit.install.session_settings import LOCAL_JAVA_FLAGS
 from replica_audit.install.setup import submit_settings
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,7 @@ class Cluster:
     def __init__(self, directory: Path, started: ExitStack) -> None:
         import pyspark
 
+        class_path, archive = archived_classes()
         self.directory, self.home = directory, Path(pyspark.__file__).parent
         self.work = directory / "work"
         self.environment = {
@@ -40,7 +42,8 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             # As driver and executors: master and worker live for seconds too.
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join((*LOCAL_JAVA_FLAGS, archive)),
+            "SPARK_DAEMON_CLASSPATH": class_path,
             **BRIEF_LAUNCHER,
         }
         master = ["master.Master", "--host", "127.0.0.1", "--port", "0"]
