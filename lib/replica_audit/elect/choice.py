@@ -75,7 +75,7 @@ def is_leader_gone(case: Case) -> bool:
 
 
 def _is_leader_down(case: Case, up: Collection[int] | None) -> bool:
-    """True if the registered leader is known to be down, however it went; `up`: brokers said to run."""
+    """True if the registered leader is known to be down, cleanly stopped or not; `up`: brokers said to run."""
     leader = case.reference.leader_id
     if up is not None:
         return leader is not None and leader not in up
@@ -91,8 +91,8 @@ def may_leader_be_gone(case: Case) -> bool:
 
 
 def _may_have_lost_its_end(case: Case, facts: ReplicaFacts, up: Collection[int] | None) -> bool:
-    """True if the replica, or the reference, may have lost unflushed records, and no other log bounds what was acknowledged: nothing then
-    shows what no copy has (H.2)."""
+    """True if the replica or the reference may have lost unflushed records, and no other log bounds what was
+    acknowledged, so that nothing shows what is in no copy (H.2)."""
 
     def is_unsure(one: ReplicaFacts) -> bool:
         is_said = up is not None and one.broker_id not in up and not (one.directory.clean_shutdown or one.is_live)

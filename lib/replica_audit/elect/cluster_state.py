@@ -188,7 +188,7 @@ class PresentState:
     disowned: frozenset[int] = frozenset()
     """Brokers with a log dir here that is another one's (META-DIR-OWNER)."""
     blank: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    """Log dirs here that have nothing, by broker: a new disk, perhaps in the place of another one."""
+    """Empty log dirs in the snapshot, by broker: a new disk, perhaps in place of another one."""
     kept_out: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
     """Replicas that would lead if they could, of partitions that nobody leads by a source that names no log dirs: if their brokers are
     up, their log dirs are offline (H19), or the source is older than their start."""
@@ -242,8 +242,8 @@ class PresentState:
         return self.fenced & self.unknown
 
     def disowned_of(self, place: TopicPartition, holders: Iterable[int]) -> frozenset[int]:
-        """Brokers, assigned or `holders` of a log of the partition here, with a log dir that belongs to another: what the snapshot has as
-        theirs of the partition, or lacks, is ignored."""
+        """Brokers, assigned or `holders` of a captured log of the partition, with a log dir here that belongs to
+        another node: their captured log, or its absence, is ignored."""
         registration = self.partitions.get(place)
         return frozenset() if registration is None else self.disowned.intersection((*registration.replicas, *holders))
 
@@ -405,7 +405,7 @@ def _pending(results: Results) -> dict[TopicPartition, list[str]]:
 
 
 def _blank(results: Results) -> dict[int, list[str]]:
-    """Log dirs that have nothing, by broker."""
+    """Empty log dirs, by broker."""
     found: dict[int, list[str]] = defaultdict(list)
     for one in results.inputs.get("blank", ()):
         found[one["broker_id"]].append(one["log_dir"])
@@ -464,8 +464,8 @@ def _controllers(
     found_up: Mapping[int, bool],
     is_up: Set[int],
 ) -> Controllers:
-    """`registered`: brokers with partitions. `accused`: nodes whose metadata log is in doubt, None where it is not known whose; one
-    that is neither a voter nor a broker counts as a controller."""
+    """`registered`: brokers with partitions. `accused`: nodes whose metadata log is in doubt (None: unknown which
+    one); a node that is neither a voter nor a broker counts as a controller."""
     voters = frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
     brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     controllers = sorted((voters | {node for node in accused if node is not None}) - brokers)
@@ -482,7 +482,7 @@ def _controllers(
 
 
 def _voteless(results: Results) -> tuple[int, ...]:
-    """Voters none of whose directories here has a log that they can vote with: blank, unreadable, or formatted anew (KIP-853)."""
+    """Voters without a captured log that they can vote with: blank, unreadable, or formatted anew (KIP-853) in every directory."""
     of_voters: dict[int, list[bool]] = defaultdict(list)
     for row in results.metadata_logs:
         if row.is_voter and row.broker_id is not None:
@@ -514,7 +514,7 @@ def _has_elr(results: Results, mode: str | None, kafka_version: Version | None) 
 
 
 def find_lost_quorum(results: Results) -> tuple[int, ...]:
-    """Voters without a log that they can vote with, if there is no majority without them; else none."""
+    """Voters without a log that they can vote with, if the others do not make a majority; else empty."""
     voters = {row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic}
     voteless = _voteless(results)
     return voteless if 2 * (len(voters) - len(voteless)) <= len(voters) else ()

@@ -213,19 +213,19 @@ class Matrix:
         self.needed: dict[TopicPartition, list[int]] = defaultdict(list)
         """Brokers whose log was not captured though every answer depends on it."""
         self.other_logs: set[tuple[TopicPartition, int]] = set()
-        """Brokers of `needed` of which another log than the one with which they led last, or were in sync, was captured."""
+        """Brokers of `needed` whose captured log is not the one with which they last led or were in sync."""
         self.left: set[tuple[TopicPartition, int]] = set()
-        """Brokers of `needed` of which only a disk that they left was captured."""
+        """Brokers of `needed` of which only a disk that they no longer use was captured."""
         self._absent: set[tuple[TopicPartition, int]] = set()
         """Brokers of `needed` that have log dirs here, without the partition."""
         self.unmarked: dict[int, list[TopicPartition]] = defaultdict(list)
-        """By broker, partitions of which neither the epoch file nor a checkpoint of the high watermark is here."""
+        """By broker, partitions for which neither an epoch file nor a checkpointed high watermark was captured."""
         self.awaited: set[TopicPartition] = set()
-        """Partitions with a log of which evidence lacks bytes that every answer depends on."""
+        """Partitions with a log whose evidence lacks bytes that every answer depends on."""
         self._take_captures(results.captures)
         findings = present(results.findings)
         self.wanted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
-        """Bytes that evidence lacks and the answer needs, by broker."""
+        """Number of bytes that the answer needs and the evidence lacks, by broker."""
         for one in find_wanted(findings):
             self.wanted[one.place][one.broker_id] = one.bytes
         self.moved: set[TopicPartition] = set()
@@ -233,11 +233,11 @@ class Matrix:
         self.unseen: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers with a log that was not, or perhaps not, completely captured or checked, by trait of `UNSEEN_TRAITS`."""
         self.unseen_tails: dict[TopicPartition, list[UnseenTail]] = defaultdict(list)
-        """Ends that logs lost, or had only after they were copied."""
+        """Ends that logs lost, or got only after they were copied."""
         self.kept_keys: dict[TopicPartition, dict[int, KeptKeys]] = defaultdict(dict)
         """Deleted keys that a broker keeps as it follows the leader."""
         self.perhaps_damaged: dict[TopicPartition, set[int | None]] = {}
-        """Brokers whose files may be damaged, or else of different moments."""
+        """Brokers whose files are either damaged or copies of different moments."""
         self._take_findings(findings)
 
     def _take_packed(self, parts: Sequence[PackedCosts], reported: Sequence[ReplicaRow]) -> None:
@@ -310,7 +310,7 @@ class Matrix:
         return [one for one in self.second.get(place, {}).get(broker_id, ()) if one.role == "duplicate"]
 
     def future_copies(self, place: TopicPartition, broker_id: int) -> list[str]:
-        """Directories here of the copy on another disk with which a broker replaces its log."""
+        """Directories in the snapshot of the `-future` copy with which a broker will replace its log."""
         return [one.log_dir for one in self.second.get(place, {}).get(broker_id, ()) if one.role == "future"]
 
     def is_absent(self, place: TopicPartition, broker_id: int) -> bool:
@@ -323,7 +323,7 @@ class Matrix:
         return {row.log_dir for row in rows if row is not None}
 
     def log_dir(self, place: TopicPartition, broker_id: int) -> str | None:
-        """The log dir of a broker that has a partition, as far as the snapshot shows it."""
+        """A broker's log dir with a partition, as far as the snapshot shows it."""
         row = self.replicas.get(place, {}).get(broker_id)
         return None if row is None or row.clean_shutdown is None else row.log_dir
 
@@ -343,8 +343,8 @@ class Matrix:
         return candidate_id if candidate_id in self.rows.get(place, ()) else self.best(place)
 
     def open_tails(self, place: TopicPartition, candidate_id: int | None) -> list[UnseenTail]:
-        """Ends of logs that leave open what the candidate asked for loses, if the partition has it, else the best. None for a
-        partition without costs: nobody is elected once the topic is deleted."""
+        """Ends of logs that leave open what is lost with the candidate asked for, if the partition has it, else with
+        the best. Empty for a partition without costs: nobody is elected once the topic is deleted."""
         tails = self.unseen_tails.get(place)
         if not tails or place not in self.rows:
             return []
@@ -357,8 +357,8 @@ class Matrix:
         return {place: tails for place, tails in found if tails}
 
     def harmful(self, decisions: Iterable[Decision]) -> dict[TopicPartition, frozenset[tuple[int, int]]]:
-        """Pairs (leader, follower) in which the follower is cut and loses the last copy of records that the choice keeps, of each
-        partition that has some; equal ones are one object."""
+        """By partition, the pairs (leader, follower) in which the follower's cut removes the last copy of records
+        that the choice keeps. Partitions without any are left out; equal sets are one object."""
         found: dict[TopicPartition, frozenset[tuple[int, int]]] = {}
         known: dict[frozenset[tuple[int, int]], frozenset[tuple[int, int]]] = {}
         for decision in decisions:
@@ -375,16 +375,16 @@ class Matrix:
         return found
 
     def holed(self, decisions: Iterable[Decision]) -> dict[int, list[TopicPartition]]:
-        """By broker, the partitions in which its log differs in a way that no truncation finds: a hole, or keys that the chosen one has
-        deleted. The chosen one has no hole, and lacks nothing that another keeps. Left out if another disk of the broker also has a log:
-        nothing shows which it starts with."""
+        """By broker, the partitions in which its log differs from the chosen replica's in a way that no truncation
+        finds: a hole, or keys that the chosen one has deleted. The chosen one lacks nothing that another keeps. Left
+        out if another disk of the broker also has a log: nothing shows which one it starts with."""
         found: dict[int, list[TopicPartition]] = defaultdict(list)
         for decision in decisions:
             place = place_of(decision)
             if decision.chosen.hidden_records:
                 continue
             brokers = {*self.keeping_deleted(place, decision.candidate_id)}
-            # What a log lacks beside the chosen one is hidden under it: cuts are opened for few partitions.
+            # A hole under the chosen one shows in some candidate's `hidden_records`: the cuts of other partitions are not opened.
             if any(one.hidden_records for one in decision.candidates):
                 cuts = self.cuts[place][decision.candidate_id].items()
                 brokers |= {broker for broker, cut in cuts if cut.lacked_records}

@@ -44,7 +44,7 @@ class FollowerCost(NamedTuple):
     lost_from: int | None = None
     """First offset of these records; None if it held none."""
     lacked_records: int = 0
-    """Records of the candidate that it lacks below its cut, where no truncation finds them: its hole."""
+    """Records of the candidate that this replica lacks below its cut, where no truncation detects it: its hole."""
 
 
 class CopyBeside(NamedTuple):
@@ -129,8 +129,8 @@ def candidate_costs(
 
 
 def _or_else(cost: CandidateCost, other: CandidateCost) -> CandidateCost:
-    """The greater of two costs of which either may come true, as of a candidate whose next start may cut its log: what only one of them
-    loses is possibly lost."""
+    """The greater of two possible costs, e.g. of a candidate whose next start may cut its log: what only one of them
+    loses counts as possibly lost."""
     less, more = sorted((cost, other), key=lambda one: (one.lost_records, one.cut_transactions, one.hidden_records))
     committed = min(cost.lost_committed, other.lost_committed)
     acknowledged = max(cost.lost_acknowledged, other.lost_acknowledged)
@@ -165,10 +165,9 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) ->
 
 
 def may_have_lost_tail(case: Case) -> bool:
-    """True if the reference may have lost its tail, or lacks it, so that its short log need not be due to an earlier copy: its broker was
-    killed, or may have been, its copy may be the later one, its own checkpoints lie past the end, log and epoch file are empty,
-    which is all that shows that they are earlier, or an election since the copy may have left out what others have.
-    """
+    """True if the reference may have lost its tail, or lacks it, so that a short log does not mean an earlier copy:
+    its broker was killed, or may have been; its copy may be the later one; its checkpoints lie past the end; log and
+    epoch file are empty, the only sign of an earlier copy; or an election since may have left out what others have."""
     facts = case.reference.facts
     if any(map(case.tail.may_be_lost, case.comparisons)):
         return True
@@ -269,8 +268,8 @@ def _lost_beside(
 
 
 def _lacked_below(follower: ReplicaFacts, of_candidate: ReplicaRecords, cut: int) -> list[CommittedRange]:
-    """The candidate's records that a follower which is cut there would not fetch: from its local log start on; none where a cleaner has been
-    on either log, and for the candidate itself."""
+    """The candidate's records between a follower's local log start and its cut, which it does not fetch; none if a
+    cleaner has been on either log, or for the candidate itself."""
     candidate = of_candidate.facts
     if follower.broker_id == candidate.broker_id or follower.compacted or candidate.compacted:
         return []
@@ -281,7 +280,7 @@ def _lacked_below(follower: ReplicaFacts, of_candidate: ReplicaRecords, cut: int
 
 
 def _first_of(items: Sequence[CommittedRange], cut: int) -> int:
-    """First offset of ranges from where the copy parts from the candidate on; without any there, of those that fill a hole below."""
+    """First offset of the ranges at or above the cut, where the copy parts from the candidate; without any, of those that fill a hole below."""
     parted = [part for item in items if (part := item.above(cut)) is not None]
     return min((item.place or item.span)[0] for item in parted or items)
 
@@ -384,8 +383,8 @@ class _Copies(NamedTuple):
         return own | {broker: cuts_of[one.facts.key] for broker, one in others.items()}
 
     def _only_in(self, own: ReplicaRecords) -> int:
-        """Records of a replica that neither another one holds nor an object of remote storage that was seen; a copy about to be
-        deleted does not count."""
+        """Number of a replica's records that no other replica holds, nor an object seen in remote storage; a copy
+        about to be deleted does not count."""
         others = [one for one in self.replicas.values() if one is not own]
         others += [one for one in self.beside if not one.facts.is_about_to_go]
         cleaned = [one.facts for one in others if one.facts.compacted]

@@ -78,7 +78,7 @@ class PlanAttempt:
         self._as_controllers: set[int] = set()
         """Brokers that are controllers too and run as controllers only, for a quorum (D7)."""
         self._unled: set[TopicPartition] = set()
-        """Partitions of which the steps say that nobody may lead them when a coordinator of transactions begins."""
+        """Partitions that the steps already name as without a leader when a transaction coordinator begins."""
 
     def _treatment(self, place: TopicPartition) -> Hashable:
         """Everything besides its registration on which the steps for a partition depend."""
@@ -394,7 +394,7 @@ class PlanAttempt:
         is_back = any(step.action == "start" and one.candidate_id in step.brokers for step, _ in self._list)
         for place in self._kinds.one_of_each(one.places):
             partition = self._now.ways[0].partitions[place]
-            # Only a start takes a log dir back that was offline.
+            # A log dir that was offline is used again only after a restart.
             kept_out = partition.offline | (frozenset() if is_back else self._state.kept_out.get(place, frozenset()))
             if one.candidate_id in kept_out & self._now.perhaps_up:
                 found.add(one.candidate_id)
@@ -476,7 +476,7 @@ class PlanAttempt:
         self._stopped.discard(broker)
         self._look()
         leads |= any(way.leader(place) == broker for way in self._now for place in self._kinds.assigned_to(broker))
-        # One that the plan has stopped recovers nothing.
+        # A broker that the plan has stopped recovers nothing.
         room = self._texts.room(broker, leads=leads and not is_clean)
         before = (*before, *self._without_markers(led), *room, *self._texts.repaired(broker))
         self._add(self._texts.start(broker, text, self._now, before, anew))
@@ -535,8 +535,8 @@ class PlanAttempt:
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 
     def _rebuilt(self, is_open: Set[int]) -> set[int]:
-        """Brokers that are down and, started as they are, would be in sync again with what no truncation finds; not where their start may
-        affect other partitions, as that of brokers that are `is_open`."""
+        """Brokers that are down and would rejoin the ISR with differences that no truncation finds (`Matrix.holed`);
+        not where their start may affect other partitions, like that of brokers in `is_open`."""
         found = set()
         for broker in self._holed.keys() - is_open:
             trials = [replace(way, changes=()).started(broker) for way in self._now]

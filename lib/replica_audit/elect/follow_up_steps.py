@@ -155,7 +155,7 @@ def _moved_away_once(found: Sequence[FindingRow]) -> Iterator[tuple[FindingRow, 
 
 
 def _waiting(rows: Iterable[FindingRow], undecided: Mapping[FindingPlace, str]) -> str:
-    """Partitions of `rows` of which another finding leaves it `undecided` which replica is right, with its code; "" if there are none."""
+    """Names of the partitions of `rows` in which another finding leaves `undecided` which replica is right, with its code; "" if there are none."""
     places = dict(with_places(row for row in rows if undecided.get(place_of(row), row.code) != row.code))
     return list_names(f"{topic}-{number} ({undecided[topic, number]})" for topic, number in places)
 
@@ -173,8 +173,8 @@ def _has_own_step(row: FindingRow) -> bool:
 
 
 def is_advised(row: FindingRow) -> bool:
-    """True if the remedy of a finding's code is for it too: no replica is rebuilt for what is normal, such as the gaps of a
-    compacted log."""
+    """True if the remedy of a finding's code applies to the finding: no replica is rebuilt for what is normal, such
+    as the gaps of a compacted log."""
     return row.code not in codes_with("moved_away") or _is_medium(row)
 
 

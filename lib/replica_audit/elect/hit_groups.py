@@ -14,17 +14,17 @@ from replica_audit.schema import GroupOffsetRow
 
 
 def committed_offsets(results: Results) -> list[GroupOffsetRow] | None:
-    """Offsets that groups have committed, except to an earlier topic of the same name; None if the audit knows none at all."""
+    """Offsets committed by groups, except to an earlier topic of the same name; None without any group's offsets."""
     return [row for row in results.group_offsets if row.effect is not None] if results.group_offsets else None
 
 
 def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[tuple[str, str]]]]:
-    """`groups_hit` of each candidate, for each partition with rows of `elections` and `group_offsets`."""
+    """`groups_hit` by partition and candidate, for partitions with rows of `elections` and `group_offsets`."""
     matrix = Matrix(results)
     of_place = by_place(committed_offsets(results) or ())
     state = present_state(results)
     found: dict[TopicPartition, dict[int, frozenset[tuple[str, str]]]] = defaultdict(dict)
-    # In the order of the packed parts.
+    # Sorted like the packed parts, so that each is unpacked once.
     for place in sorted(of_place.keys() & matrix.rows.keys()):
         for candidate in sorted(matrix.rows[place]):
             hit = groups_hit(matrix, place, candidate, state.registered_leader(place), of_place[place])
@@ -36,8 +36,8 @@ def hit_groups(results: Results) -> dict[TopicPartition, dict[int, frozenset[tup
 def groups_hit(
     matrix: Matrix, place: TopicPartition, candidate_id: int, leader: int | None, groups: Iterable[GroupOffsetRow]
 ) -> frozenset[tuple[str, str]] | None:
-    """The groups of a partition, (name, kind), that have read records which a candidate lacks, if they read from `leader` so far; None
-    without the candidate's log. A consumer group and a share group may have one name.
+    """Groups (name, kind) of a partition that have read records which a candidate lacks, if they read from `leader` so
+    far; None without the candidate's log. A consumer group and a share group may have the same name.
 
     The offset at which it parts from the leader's log limits offsets without an epoch, or of an epoch that the candidate's log
     does not have. For an unknown epoch the end of the epoch before is a limit too, since the records may have been read from a

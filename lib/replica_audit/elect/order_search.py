@@ -18,8 +18,8 @@ from replica_audit.protocol.controller import Registration
 from replica_audit.results import place_of
 from replica_audit.text import name_brokers
 
-#: No further candidates are tried after so many tries in which as many registrations were simulated, those of all scenarios: tries
-#: multiply with equal candidates, and would go on for hours in a large cluster whose partitions have each their own assignment.
+#: Both limits reached, no further candidates are tried: tries multiply with equal candidates, and would take hours in a
+#: large cluster with a different assignment for each partition. Registrations are counted in all scenarios.
 ENOUGH_TRIES = 3
 ENOUGH_SIMULATED = 50_000
 

@@ -39,8 +39,8 @@ _FATE_OF_A_SECOND_DISK = "a broker does not start with two directories of one pa
 def copy_put_aside(
     state: PresentState, decisions: Sequence[Decision], copies: Copies, again: Collection[int] = ()
 ) -> Iterator[Step]:
-    """A step for each directory with records that a choice loses, then one for each broker with such `.deleted` files; none of brokers
-    that are copied `again` as they are."""
+    """A step that copies each directory with records that a choice loses, then one for each broker with such
+    `.deleted` files; none for brokers that are copied `again`."""
     deleted: dict[int, list[tuple[TopicPartition, SalvageSource, str]]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
@@ -114,14 +114,14 @@ def safeguard_steps(
     what was not captured, what only one broker holds, who has to stay up. `candidate_id`: the candidate asked for."""
     planned = [one for one in decisions if one.procedure != "unplanned"]
     waiting = [one for one in planned if not one.is_deleting]
-    # First what is being deleted, whose copy shows whether it is there; a look into the store comes before the rest is relied on.
+    # First what is being deleted: its copy shows whether it is still there. Other steps rely on the look into the store.
     yield from copy_remote([one for one in planned if one.is_deleting])
     yield from keep_remote(results, state, decisions, tools, about)
     yield from check_remote(results, waiting)
     yield from copy_remote(waiting)
     yield from _copy_metadata(state, copies)
     yield from _bring(results, matrix, state, about)
-    # Some of it goes within a minute, and whole brokers take longer.
+    # Kafka deletes some of these within a minute; copies of whole brokers take longer.
     yield from copy_put_aside(state, decisions, copies, state.down.intersection(again.brokers))
     if again.tails:
         yield again.step(results, state)

@@ -208,10 +208,10 @@ class StepTexts:
         )
 
     def put_aside(self, broker: int, places: Sequence[TopicPartition]) -> Step:
-        """Move a broker's directories of partitions away, so that it fetches these again."""
+        """Move a broker's partition directories out of its log dirs, so that it fetches these partitions again."""
         directory = f"put-aside-{broker}"
         futures = sorted(path for place in places for path in self._matrix.future_copies(place, broker))
-        # The log of a text or table has no directory here.
+        # A log known from a text or table has no directory in the snapshot.
         paths = [f"{self._matrix.log_dir(place, broker) or ''}/{place}" for place in places]
         in_turn = sorted(tuple(path.rpartition("/")[::2]) for path in (*paths, *futures))
         moved = (
@@ -301,7 +301,7 @@ class StepTexts:
             leader = after.leader(place)
             assert leader is not None
             led[leader, "it has nothing until then"].append(place)
-        # The recovery of one that was not stopped cleanly writes the epochs anew.
+        # Recovery after an unclean stop writes the epoch file anew.
         for place in self._matrix.unmarked.get(broker, ()) if broker in self._state.clean else ():
             leader = after.leader(place)
             if leader not in (None, broker) and place not in anew:
@@ -392,7 +392,7 @@ class StepTexts:
             )
 
     def _kept_out(self, one: Round) -> list[TopicPartition]:
-        """Its partitions that the candidate would lead if it could."""
+        """Partitions that the candidate would lead if it could."""
         return [place for place in one.places if one.candidate_id in self._state.kept_out.get(place, ())]
 
     def disk_in_use(self, one: Round) -> Iterator[str]:
@@ -406,7 +406,7 @@ class StepTexts:
         )
 
     def _right_disk(self, one: Round) -> Iterator[str]:
-        """For each other log dir of a candidate that is empty, or has less: the one that it has to use, and what happens otherwise."""
+        """For each other log dir of a candidate that is empty or has less: which one to use instead, and what happens otherwise."""
         candidate = one.candidate_id
         logs = {place: self._matrix.replicas[place][candidate] for place in one.places}
         shorter = {
@@ -473,8 +473,8 @@ class StepTexts:
             )
 
     def check(self, one: Round, *, is_elected: bool) -> Step:
-        """`is_elected`: a tool elected the candidate, which else leads as it is started. Only a start elects one whose log directory the
-        controllers learn of later (KIP-858; X, 4.3.1)."""
+        """`is_elected`: a tool elected the candidate; otherwise its start makes it lead. A candidate whose log
+        directory the controllers learn of only later is elected when it starts (KIP-858; X, 4.3.1)."""
         broker = one.candidate_id
         if is_elected:
             further = ": the tool's exit status 0 does not prove it"
@@ -494,8 +494,8 @@ class StepTexts:
         )
 
     def restore_config(self, topics: Collection[str]) -> Step:
-        """Put unclean.leader.election.enable back. A value is removed where the topic has, or may have, none of its own: the cluster's is
-        in force then, and stays so."""
+        """Set unclean.leader.election.enable back. If the topic has no value of its own, or may have none, the
+        setting is deleted, so that the cluster's value applies again."""
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
         names = sorted(topics)
         before = {topic: said[topic] if self._state.own_unclean.get(topic) else None for topic in names}
@@ -520,7 +520,7 @@ class StepTexts:
         return Step(action="restore_config", text=text, commands=tuple(commands), files=files)
 
     def _perhaps_own(self, topics: Collection[str]) -> list[str]:
-        """Topics for which it is unknown if they have their own unclean.leader.election.enable."""
+        """Topics of which nothing shows whether they have their own unclean.leader.election.enable."""
         return [topic for topic in sorted(topics) if self._state.own_unclean.get(topic) is None]
 
     def verify(self) -> Step:
@@ -590,7 +590,7 @@ def room_for_metadata(nodes: Sequence[int], version: Version | None, kind: str =
 
 
 def _with_removed(irreversible: str | None, ended: Sequence[TopicPartition]) -> str | None:
-    """`irreversible`, a clause on what a step cannot undo, with the replicas that reassignments which have `ended` remove."""
+    """`irreversible`, a clause on what a step cannot undo, extended by the replicas that the reassignments in `ended` remove."""
     if not ended:
         return irreversible
     removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
@@ -617,7 +617,7 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
 def on_brokers(
     brokers_of: Mapping[TopicPartition, Iterable[int]],
 ) -> Callable[[Iterable[int]], list[TopicPartition]]:
-    """A function that lists those of some partitions, of which `brokers_of` has the brokers, that are on any of the brokers given to it."""
+    """Make a function that, given brokers, lists the partitions on any of them; `brokers_of` has the brokers of each partition."""
     places: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, brokers in brokers_of.items():
         for broker in brokers:

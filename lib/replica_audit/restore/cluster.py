@@ -44,7 +44,7 @@ class Topic:
     leaderless: frozenset[int] = frozenset()
     """Partitions that have no leader at the moment."""
     in_sync: Mapping[int, int] = field(default_factory=dict)
-    """By partition the number of replicas in sync; those that are not there are not known."""
+    """Number of replicas in sync by partition; unknown ones are left out."""
     replicas: Mapping[int, int] = field(default_factory=dict)
     """By partition the number of replicas, where it is known; `replication_factor` is the greatest."""
 

@@ -166,7 +166,7 @@ class Contact:
                 return consumer.committed([place], timeout=_REQUEST_SECONDS)
             except self._kafka.KafkaException as error:
                 if error.args[0].code() == kinds._TIMED_OUT:
-                    # Why the coordinator was not found comes in place of a record.
+                    # The reason why no coordinator was found arrives in place of a record.
                     told = consumer.poll(0)
                     raise self._kafka.KafkaException((told and told.error()) or error.args[0]) from None
                 if error.args[0].code() not in moving or time.monotonic() > deadline:
@@ -194,7 +194,7 @@ class Contact:
                 yield _stored_record(message)
             elif message.error().code() == kinds._PARTITION_EOF:
                 return
-            # The client looks for the coordinator of its group, which reading does not need.
+            # Ignored: the client looks for the coordinator of its group, which reading does not need.
             elif message.error().code() != kinds.GROUP_AUTHORIZATION_FAILED:
                 raise self._failure(f"{topic}-{partition}", message.error())
 

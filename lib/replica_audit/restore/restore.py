@@ -221,7 +221,7 @@ def _new_topic(
         wanted = 0
         notes.append(f"{topic} gets the brokers' own {MIN_ISR}, since nothing tells that of {name}: {error}.")
     if wanted:
-        # The brokers' own may be more than there are replicas.
+        # The brokers' default may exceed the number of replicas.
         configs[MIN_ISR] = str(min(wanted, original.replication_factor))
     return NewTopic(topic, max(least, original.partitions), original.replication_factor, configs)
 
@@ -303,8 +303,8 @@ def _tell_unready(topic: str, partition: int, found: Topic, configs: Mapping[str
 
 
 def _uncapped_protocol(cluster: Cluster) -> str:
-    """The brokers' protocol, which may be older than they are, if by that they may not cap min.insync.replicas (`caps_min_isr`); else empty,
-    as where they do not tell it, or have none (4.0 and later)."""
+    """The brokers' protocol, which may be older than they are, if under it they may not cap min.insync.replicas
+    (`caps_min_isr`); else "", also where they do not tell it or have none (4.0 and later)."""
     try:
         protocol = cluster.protocol_version().partition("-")[0]
         return protocol if caps_min_isr(parse_kafka_version(protocol)) is False else ""
@@ -313,8 +313,8 @@ def _uncapped_protocol(cluster: Cluster) -> str:
 
 
 def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
-    """A clause for each topic, of the targets and of Kafka's own that a transaction writes to, that takes no records at the moment;
-    none for one of which the cluster does not tell."""
+    """A clause for each topic, of the targets and of Kafka's own that a transaction writes to, that takes no records
+    now; none for a topic of which the cluster does not tell."""
     partitions: dict[str, set[int]] = defaultdict(set)
     for target in targets:
         partitions[target.topic].add(target.partition)
@@ -353,8 +353,8 @@ def _check_keys(
     present: Mapping[TopicPartition, frozenset[int]],
     options: RestoreOptions,
 ) -> dict[TopicPartition, frozenset[int]]:
-    """By partition of a compacted topic, the records that would follow a later one of their key, and so bring an old value back.
-    Raises UsageError if there are any that are not to be skipped."""
+    """By partition of a compacted topic, the records that follow a later one of their key, and so would bring an old
+    value back. Raises UsageError if there are any that are not to be skipped."""
     superseded = {}
     for place, row in places.items():
         if not is_compacted(records, cluster, place):
@@ -396,7 +396,7 @@ def _superseded(records: SalvagedRecords, cluster: Cluster, place: TopicPartitio
     ours = {expected_of(record, records.cluster_id) for record in records.of_partition(place)}
     for stored in cluster.read(place.topic, place.partition):
         if stored.key in wanted and not ours.intersection(restored([stored], records.cluster_id, place)):
-            # Without an epoch it may be later.
+            # A record without an epoch may be later: it counts as such.
             epoch = 1 << 31 if stored.leader_epoch is None else stored.leader_epoch
             latest[stored.key] = max(latest.get(stored.key, (-1, -1)), (epoch, stored.offset))
     for record in records.of_partition(place):
@@ -582,7 +582,7 @@ def restore(
     try:
         return _produce(records, plan, cluster, options, transaction_records)
     except EngineError as error:
-        # A client only knows that its requests were tried again until they were too old.
+        # The client only says that requests were retried until they timed out.
         raise EngineError("; ".join([str(error), *_find_unready(plan.targets.values(), cluster)])) from None
 
 

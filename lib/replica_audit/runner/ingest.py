@@ -54,7 +54,7 @@ from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import EarlierSegments
 from replica_audit.warehouse.table_layout import DataFile
 
-#: The table of leadership, written a few rows at a time, and the lines of it packed at a time.
+#: Table of leadership, written a few rows at a time; number of its lines packed together.
 STATES = "partition_states"
 _LINES = 1 << 12
 

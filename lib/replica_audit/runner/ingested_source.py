@@ -131,7 +131,7 @@ class TableReader:
     since: VerifiedRows | None
     """Rows that an earlier audit has verified."""
     committed: CommittedRows = CommittedRows()
-    """Rows of what the latest ones proved committed."""
+    """Rows that the latest audits proved committed."""
     _stored: Mapping[TopicPartition, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
     _verified: Mapping[TopicPartition, Sequence[VerifiedSegment]] = field(default_factory=dict)

@@ -173,7 +173,7 @@ def _scan(
 def _scans(
     snapshot: Snapshot, works: Sequence[SegmentWork], directories: Mapping[str, str]
 ) -> Iterator[tuple[SegmentWork, Callable[[WriteBatches], ScannedSegment]]]:
-    """Each of `works`, in their order, with what gives its batches to a function and summarises them; small ones are read together."""
+    """Each of `works`, in order, with a function that passes its batches on and returns its summary; small files are read together."""
     from replica_audit.runner.segment_scan import in_stretches, open_segment, scan_segment_file, scan_together
     from replica_audit.snapshot.read_ahead import run_ahead
 

@@ -105,7 +105,7 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
         if known is not None and summary is not None:
             relation = relate(stream, file.size_bytes, change, snapshot.location, known, summary)
             if relation is Relation.GROWN and isinstance(opened, FrameStream):
-                relation = Relation.OTHER  # its headers are all there, and cost less to read than known ones
+                relation = Relation.OTHER  # all headers are in the evidence, and cost less to read than known ones
             before = None if relation is Relation.OTHER else (known, summary)
         if relation is not Relation.SAME:
             snapshot.check_copy(file.path, opened)
@@ -194,10 +194,10 @@ _READ_IN_TURN = 8
 def scan_together(
     works: Sequence[SegmentWork], open_one: Callable[[SegmentWork], OpenSegment | None]
 ) -> dict[int, SmallSegment]:
-    """Segments of `works`, by their number, that are sound throughout; the others are left to `scan_segment_file`.
+    """Scan small segments together, and return those without any damage, by their index in `works`; the others are left to
+    `scan_segment_file`.
 
-    Several threads open and read them, on a local disk too: of a file that is not in memory the directory, the inode and the
-    content are waited for one after the other.
+    Several threads open and read them, on a local disk too: for a file that is not cached, directory, inode and content each take a wait.
     """
     each = min(_READ_IN_TURN, len(works) // (OPENED_AHEAD + 1)) or 1
     some = [works[at : at + each] for at in range(0, len(works), each)]
@@ -235,7 +235,7 @@ def _close(opening: Future[OpenSegment | None]) -> None:
 
 
 def _read_small(opening: Future[OpenSegment | None], size_bytes: int) -> tuple[bytes, str | None]:
-    """The content and the last change of a segment that is a file; nothing where it is not as it should be."""
+    """Content and last change of a segment file; empty if it cannot be read, has another size, or is evidence."""
     try:
         opened = opening.result()
         if opened is None:

@@ -310,7 +310,7 @@ def _keys(batches: NDArray[np.void]) -> list[tuple]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLog:
-    """A log as it leads, and the copies whose records past its end, in its own epoch, it lacks."""
+    """A log as it leads, and the copies whose records past its end, in its own epoch, count as lacking in it."""
 
     reference: Reference
     past_end: frozenset[CopyKey]

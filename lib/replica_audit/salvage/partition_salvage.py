@@ -181,7 +181,7 @@ def _unexpanded_once(lacking: Sequence[MissingRecords]) -> tuple[UnexpandedBatch
 
 
 def _each_once(rows: NDArray[np.void]) -> tuple[NDArray[np.void], tuple[tuple[int, ...], ...], int]:
-    """The first occurrence of each record, ordered; for each the other copies; and the number of repetitions within one copy."""
+    """Drop repeated records: (the first row of each record, sorted; the other copies that hold it; the number of repetitions within one copy)."""
     seen: dict[tuple, int] = {}
     chosen: list[int] = []
     others: list[list[int]] = []
@@ -335,7 +335,7 @@ def _known_from(facts: ReplicaFacts) -> str:
 
 
 def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list[Unread]:
-    """Unread input without that whose records all come from another copy: an epoch and offset has one record."""
+    """Unread input, except where one other copy supplies all its records: an epoch and offset has one record."""
     record = selection.rows["record"]
     left = []
     for one in unread:

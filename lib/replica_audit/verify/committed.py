@@ -104,7 +104,7 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
 
 
 def batches_below_start(old: ReplicaFacts, rows: NDArray[np.void], before: Case, after: Case) -> list[MissingBatch]:
-    """Data batches that a replica held in `before`, its `rows`, below the present leader's log start, and that this never had."""
+    """Data batches that a replica held in `before` (its `rows`) below the present leader's log start, which this leader never had."""
     lacked = lacked_below_start(after.reference.facts, old)
     if lacked is None:
         return []
@@ -114,7 +114,7 @@ def batches_below_start(old: ReplicaFacts, rows: NDArray[np.void], before: Case,
 
 
 def _missing(found: Iterable[tuple[Batch, int, int]], before: Case, facts: ReplicaFacts) -> list[MissingBatch]:
-    """Data in [start, end) of batches of a replica, with what of it was committed in `before`."""
+    """Data batches of a replica among `found` (batch, start, end), with the ends of their parts that were committed in `before`."""
     proven = proven_ranges(before, facts)
     possible = possible_ranges(before, facts)
     lacking = []
@@ -128,8 +128,8 @@ def _missing(found: Iterable[tuple[Batch, int, int]], before: Case, facts: Repli
 
 
 def chunks_that_none_may_have(old: ReplicaFacts, after: Case) -> set[int]:
-    """Chunks of a replica with offsets that neither the present leader's files nor remote storage have: in holes of this, or below
-    the log start, where it never had them."""
+    """Chunks of a replica with offsets that neither the present leader's files nor remote storage have: in holes of
+    remote storage, or below the log start if the leader never had them."""
     lacked = lacked_below_start(after.reference.facts, old)
     holes = (*after.remote.holes.ranges, *(() if lacked is None else (lacked,)))
     return {
@@ -169,8 +169,8 @@ def gone_ranges(
     after: Case,
     away: Set[int],
 ) -> Iterator[GoneRecordsRow]:
-    """Distinct records of `lacking` that none of the `present` copies, given with their batches, holds: proven committed,
-    possibly (every in-sync replica held them), or not. Brokers `away` may still hold what they held.
+    """Distinct records of `lacking` that none of the `present` copies (given with their batches) holds: proven committed, possibly
+    committed (every in-sync replica held them), or neither. Brokers `away` may still hold what they held.
 
     Records are the same if offset and leader epoch are; without epochs, if the batch is. Records that a cleaner may have
     removed from a copy count as held, up to where the leader began its next epoch.

@@ -128,7 +128,7 @@ class Verification:
 
     @cached_property
     def _predicted(self) -> set[tuple[str, int, int]]:
-        """Replicas of which the plan predicted how far they keep their log."""
+        """Replicas for which the plan predicted how much of their log they keep."""
         return {(*place_of(row), row.broker_id) for row in self.verifications if row.predicted is not None}
 
     @property
@@ -167,8 +167,8 @@ def outcomes_of(plan: Plan) -> dict[TopicPartition, PredictedPartition]:
 def with_plan(found: Verification, plan: Plan) -> Verification:
     """`found` with the cut that `plan` predicted for each replica, and all deviations from the plan.
 
-    A replica that lost committed records by a predicted cut did as planned. What had no log that could be read before, as the plan said,
-    had nothing to keep.
+    A replica that lost committed records by a predicted cut did as planned. One without a readable log before, as the
+    plan said, had nothing to keep.
     """
     outcomes = outcomes_of(plan)
     rows = [_with_prediction(row, outcomes.get(place_of(row))) for row in found.verifications]
@@ -295,7 +295,7 @@ def verify_snapshots(
 def _ended_before(one: OpenedSnapshot, two: OpenedSnapshot) -> bool:
     """True if by the manifests every copy of `one` had ended before the first of `two` was begun."""
     ends, begins = (() if item.inventory.manifest is None else item.inventory.manifest.brokers for item in (one, two))
-    # What is not known may have been at any time.
+    # A copy without a known time may be from any time.
     last_end = max((math.inf if copy.finished_ms is None else copy.finished_ms for copy in ends), default=math.inf)
     first_begin = min((-math.inf if copy.started_ms is None else copy.started_ms for copy in begins), default=-math.inf)
     return last_end + CLOCKS_DIFFER_MS < first_begin

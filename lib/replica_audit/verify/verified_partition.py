@@ -286,11 +286,11 @@ def _partition_epoch(case: Case) -> int:
 
 
 def _went_back(before: Case, after: Case) -> bool:
-    """True if the later snapshot has an older state: by the metadata log, else by the latest leader epoch of the logs, which only rises,
-    and in which a follower that had the leader's records gets no older ones in their place.
+    """True if the later snapshot has an older state: by the metadata log, else by the latest leader epoch of the logs. That only
+    rises, and while it lasts a follower with the leader's records gets no older ones in their place.
 
-    Every log has to be here again. What else says who leads counts not at all: only one of the snapshots may have it. Before an
-    epoch was noted without records (`notes_elections`), it was forgotten with the followers' older tails.
+    Every log has to be here again. Other sources of leadership do not count, since only one of the snapshots may have them. Before
+    an epoch was noted without records (`notes_elections`), it was forgotten with the followers' older tails.
     """
     epochs = [_partition_epoch(case) for case in (before, after)]
     if ABSENT not in epochs:

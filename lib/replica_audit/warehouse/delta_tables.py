@@ -133,7 +133,7 @@ class StoredTables:
     def read_parts(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> Iterator[pa.Table]:
-        """`read_arrow` some rows at a time, an empty table first, for more rows than fit in memory."""
+        """Rows of `read_arrow` in parts, for more rows than fit in memory; the first part is empty."""
         wanted = {name: _listed(value) for name, value in equals.items()}
         schema = schema_of(table, columns or [column.name for column in columns_of(table)])
         key = key_of(table)
@@ -151,7 +151,7 @@ class StoredTables:
         return list(arrow_to_rows(self.read_arrow(table, column_names(kind), **equals), kind))
 
     def read_all(self, table: str, kind: type[AnyRow]) -> list[AnyRow]:
-        """`read` of a small table without a condition: anew only where the table has changed; nobody may change the list."""
+        """All rows of a small table, cached until the table changes; callers must not modify the list."""
         handle = self._open(table)
         if handle is None:
             return []
@@ -174,7 +174,7 @@ class StoredTables:
         return next(self.each_placed_files(table, [key], **equals))
 
     def each_placed_files(self, table: str, keys: Iterable[str | None], **equals: str | None) -> Iterator[PlacedFiles]:
-        """`placed_files` of one snapshot or audit after the other: the table is listed once, and a file opened when its turn comes."""
+        """`placed_files` of each snapshot or audit: the table is listed once, and a file opened when its turn comes."""
         handle, column = self._open(table), key_of(table)
         wanted = {name: [value] for name, value in equals.items()}
         if handle is None:
@@ -430,7 +430,7 @@ class Warehouse(StoredTables):
 
 
 def _commits(uri: str, *versions: int) -> list[_Identity | None]:
-    """Identities of the files of a table's commits; None for one that is not there."""
+    """Identities of the files of a table's commits; None for a missing one."""
     filesystem, root = open_directory(uri)
     found = filesystem.get_file_info([f"{root}/_delta_log/{version:020}.json" for version in versions])
     return [(one.size, one.mtime_ns) if one.is_file else None for one in found]

@@ -39,7 +39,7 @@ class _Location(NamedTuple):
 
 
 class StaleBatchesError(Exception):
-    """The file of `batches` for the rows of a segment is missing or has other rows; None: the segment has no rows."""
+    """The file of `batches` with the rows of a segment is missing or has other rows; None: the segment has no rows."""
 
     def __init__(self, batch_file: str | None) -> None:
         super().__init__(batch_file)

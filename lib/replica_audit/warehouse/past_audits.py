@@ -256,7 +256,7 @@ class VerifiedRows:
         return found
 
 
-#: Audits that are looked through for a partition's leader's log, the latest ones.
+#: Latest audits that are searched for the log of a partition's leader.
 LOOKED_BACK = 30
 #: Tables with what an audit proved committed.
 _PROOFS = ("high_watermarks", "replicas")
@@ -270,7 +270,7 @@ class _Mark(NamedTuple):
     proven_lower: int
 
 
-#: True for each mark of which the log compared with was the leader's, or nothing said whose that is; else false or null.
+#: True for marks that were compared with the leader's log, or where nothing says whose log that is; else false or null.
 _had_leader = _either(_are_equal("leader_id", "reference_id"), _is_one_of("leadership_source", ("inferred",)))
 _OF_LEADER = ("leader_id", "reference_id", "leadership_source")
 
@@ -310,8 +310,8 @@ class _AuditedMarks(NamedTuple):
         return pa.chunked_array(found, pa.string()), pa.chunked_array(led, pa.string())
 
     def read(self, wanted: WantedPlaces) -> Iterator[tuple[_Mark, CommittedLog | None, bool]]:
-        """The `wanted` partitions that the audit compared; None where the topic has no id, or the log no epochs or was compacted. True if
-        no earlier audit counts."""
+        """The `wanted` partitions that the audit compared; None if the topic has no id, or its log has no epochs or
+        was compacted. True if no earlier audit counts."""
         copies: dict[TopicPartition, list[_Copy]] = defaultdict(list)
         for copy in self.replicas.read_rows(_Copy, wanted):
             if copy.role in COMPARED:
@@ -320,7 +320,7 @@ class _AuditedMarks(NamedTuple):
         for _, rows in self.marks.read(schema_of(self.marks.table, [*columns]), wanted):
             for mark, had_leader in zip(arrow_to_rows(rows, _Mark), _had_leader(rows).to_pylist(), strict=True):
                 here = copies[place_of(mark)]
-                # Where an epoch begins in a compacted log has moved with each cleaning.
+                # Cleanings move the start of an epoch in a compacted log.
                 compacted = any(one.compacted for one in here)
                 yield mark, None if compacted else self._log(mark, here), compacted or bool(had_leader)
 

@@ -195,7 +195,7 @@ def _selected(
     for column in schema:
         if column.name in names:
             held = found[column.name]
-            # A cast takes as long where there is nothing to do.
+            # A cast takes as long if there is nothing to convert.
             columns.append(held if held.type.equals(column.type) else held.cast(column.type))
         else:
             columns.append(pa.repeat(value_to_arrow(partition.get(column.name), column.type), found.num_rows))

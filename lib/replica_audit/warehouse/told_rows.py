@@ -29,7 +29,7 @@ _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 #: Rows of a table, some at a time.
 Files = Iterable[pa.Table]
 
-#: For each row the number of its partition, and True if it is chosen.
+#: Number of the partition of each row, and mask of chosen rows.
 _Codes = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
@@ -53,11 +53,11 @@ class ToldRows:
         self._seen: dict[str, set[tuple[object, ...]]] = {}
 
     def _codes_of(self, places: Iterable[TopicPartition]) -> _Codes:
-        """Partitions as numbers in the same order."""
+        """Number of each partition, in the given order: topic index << 32 | partition."""
         return np.array([self._topics[topic] << 32 | partition for topic, partition in places], np.int64)
 
     def _codes(self, rows: pa.Table) -> _Codes:
-        """The partition of each row as a number; those of no audited topic are negative."""
+        """Number of each row's partition, as in `_codes_of`; negative for a topic that was not audited."""
         topics = joined(rows["topic"]).dictionary_encode()
         numbers = np.array([*(self._topics.get(topic, -1) for topic in topics.dictionary.to_pylist()), -1], np.int64)
         return numbers[arrow_to_numbers(topics.indices, -1)] << 32 | arrow_to_numbers(rows["partition"], 0)
@@ -101,7 +101,7 @@ class ToldRows:
         return _are_in(codes, self._told) | ~_are_in(codes, self._audited)
 
     def _findings(self, rows: pa.Table, codes: _Codes) -> Iterator[FindingRow]:
-        """All findings; for partitions not in detail without the evidence that only their own page shows."""
+        """All findings; those of partitions not in detail without the evidence that is only shown on a partition's own page."""
         told = self._is_whole(codes)
         yield from arrow_to_rows(rows.filter(numbers_to_arrow(told)), FindingRow)
         others = rows.filter(numbers_to_arrow(~told))
@@ -168,7 +168,7 @@ def _are_in(codes: _Codes, known: _Codes) -> _Flags:
 
 
 def _of_kinds(evidence: pa.ListArray, kinds: Sequence[str]) -> pa.ListArray:
-    """The lists of pieces of evidence, with those of some kinds only."""
+    """Lists of evidence, reduced to some kinds."""
     pieces = evidence.flatten()
     chosen = _is_one_of(pieces.field("kind"), kinds)
     ends = np.cumsum([0, *arrow_to_numbers(evidence.value_lengths(), 0)])
