@@ -105,9 +105,9 @@ def _structs(column: pa.StructArray, read: Callable[[object], object]) -> Iterat
 
 
 def _lists(column: pa.ListArray, items: list[object]) -> Iterator[object]:
-    """The lists of a column with the `items` of all of them, of equal ones one object."""
+    """The lists of a column, given the `items` of all of them; equal lists are one object."""
     known: dict[tuple[object, ...], object] = {}
-    # Structs and lists are compared as objects: equal ones are one.
+    # Structs and lists are compared by identity: equal ones are one object already.
     key = partial(map, id) if pa.types.is_nested(column.type.value_type) else iter
     lengths = arrow_to_numbers(column.value_lengths(), -1).tolist()
     for length, end in zip(lengths, accumulate(max(0, length) for length in lengths)):

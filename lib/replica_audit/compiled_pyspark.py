@@ -16,7 +16,7 @@ _ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\
 
 
 def prefer_compiled_pyspark() -> None:
-    """Leave Spark's zips out of this process's module search path, where that may be; before pyspark is imported."""
+    """Take Spark's zips off this process's module search path, if `without_zips_of_spark` allows it; before pyspark is imported."""
     sys.path[:] = without_zips_of_spark(sys.path)
 
 

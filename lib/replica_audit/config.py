@@ -456,12 +456,12 @@ def flag_of(name: str) -> str:
     return begin + key_of(name).replace("_", "-")
 
 
-#: Fields that say what an answer is about and rests on, besides the snapshot.
+#: Settings that an answer depends on, besides the snapshot.
 _ANSWERS_REST_ON = ("topics", "leadership", "leadership_source", "remote", "verify_remote", "protocol", "kafka_version")
 
 
 def given_words(settings: Settings) -> dict[str, list[str]]:
-    """The options, as words of a command line, of the settings that an answer rests on, by field; defaults are left out."""
+    """Options, as words of a command line, of the settings that an answer depends on, by field; defaults are left out."""
     found = {}
     for name in _ANSWERS_REST_ON:
         value = getattr(settings, name)

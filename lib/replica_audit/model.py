@@ -576,7 +576,7 @@ class PartitionState(NamedTuple):
         return self.min_isr is not None and len(self.isr) < self.min_isr
 
 
-#: Shared by leaderships without configs or a fenced broker, which most of a million are.
+#: Shared by leaderships without configs or fenced brokers, which are most of a million.
 _NO_CONFIGS: Mapping[str, str] = {}
 _NOT_FENCED: Mapping[int, int] = {}
 
@@ -650,8 +650,8 @@ class Leadership:
 
     @property
     def gone(self) -> frozenset[int]:
-        """Brokers that could lead a partition that nobody leads, by a source that does not say who is fenced: they were down by then, or
-        their disks offline."""
+        """Brokers that could lead a leaderless partition, by a source that does not say who is fenced: they were
+        down then, or their disks offline."""
         is_shown = self.source != "inferred" and self.fenced is None and self.leader_id is None
         return frozenset((*(self.believed.isr or ()), *self.believed.elr)) if is_shown else frozenset()
 

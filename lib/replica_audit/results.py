@@ -208,7 +208,7 @@ _known_state = attrgetter(*KnownState._fields)
 
 
 class FurtherStates(NamedTuple):
-    """Last states of partitions that are not in detail, of which equal ones are one object: a partition and a state each."""
+    """Last states of partitions not in detail, each a partition and a state; equal states are one object."""
 
     places: list[TopicPartition]
     states: list[KnownState]
@@ -329,7 +329,7 @@ class Results(ReportRows):
 
     @property
     def reads_store(self) -> bool:
-        """The segments in it were read."""
+        """True if the segments in the remote store were read."""
         return bool(self.options.get("verify_remote"))
 
     def bring(self, brokers: Sequence[int]) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ class Results(ReportRows):
         return {}
 
     def once(self, name: str, kind: type[Found], conclude: Callable[[], Found]) -> Found:
-        """A conclusion from these rows, an object of class `kind`, which `conclude` makes when it is first asked for."""
+        """A cached conclusion from these rows, an object of class `kind`; `conclude` makes it on first use."""
         found = self.remembered.get(name)
         if not isinstance(found, kind):
             found = self.remembered[name] = conclude()

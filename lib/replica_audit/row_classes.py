@@ -134,9 +134,9 @@ def plain(value: object) -> object:
 
 
 def render_column(values: Sequence[object], render: Callable[[object], str]) -> list[str]:
-    """The text of each value of a column, as JSON has it; of equal values one is rendered."""
+    """Text of each value of a column, as in JSON; equal values are rendered once."""
     kinds = set(map(type, values)) - {type(None)}
-    # True equals 1 and 1.0, and other values have no hash: these go by what they are, and equal ones are often one object.
+    # By identity, since True equals 1 and 1.0, and other values have no hash; equal ones are often one object.
     keys: Iterable[object] = values if kinds <= {str} or kinds <= {int} or kinds <= {bool} else map(id, values)
     keys = list(keys)
     texts = {key: render(plain(value)) for key, value in dict(zip(keys, values)).items()}
@@ -203,7 +203,7 @@ def _read_structs(struct: Any, value: object) -> object:
 def sort_rows(rows: Sequence[AnyRow]) -> list[AnyRow]:
     """Rows of one table in the order of their `sort_keys`."""
     found = list(rows)
-    # By one column after the other, the last one first: of many rows the keys would take more memory than they do.
+    # Column by column, the last key first: tuples of all keys would take more memory than the rows.
     for name in reversed(SORT_KEYS):
         if found and name in found[0]._fields:
             value = attrgetter(name)

@@ -175,7 +175,7 @@ class Case:
         if self.is_copied_from_reference(item):
             ran = self.options.times.state_when_copied(item.follower, self.leadership) == "up"
             return self.tail.one_moment or self.evidence.was_at_rest or (self.tail.state == "down" and not ran)
-        # Where nobody is known to lead, the reference may lack them only since its broker, or another, uses this copy.
+        # Without a known leader, the reference may lack them only because its broker, or another, uses this copy.
         is_led = self.reference.source != "inferred" and self.reference.leader_id == self.reference.facts.broker_id
         if item.follower.may_be_in_use and not is_led:
             return False

@@ -292,8 +292,8 @@ def _in_use_first(
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """Present topic id: the metadata log's, or another leadership source's if a copy has it, else that of the leader's copy, else that of
-    most copies, on a tie that of the greatest log."""
+    """Present topic id: the metadata log's; else another leadership source's if a copy has it; else that of the
+    leader's copy; else that of most copies, or on a tie that of the largest log."""
     ids = {facts.directory.topic_id for facts in copies} - {None}
     named = None if leadership is None else leadership.topic_id
     if leadership is not None and named is not None and (named in ids or leadership.source == "metadata_log"):

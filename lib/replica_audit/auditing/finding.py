@@ -452,8 +452,8 @@ def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTa
 
 
 def open_tails(tails: Collection[UnseenTail], leader: tuple[int, int] | None) -> list[UnseenTail]:
-    """Tails that leave open what a choice of leader loses: no replica has the end of them, or the chosen one leads
-    already, so records that it lacks count as written after it was copied. `leader`: its broker id and log end then.
+    """Tails that leave open what a choice of leader loses: no replica has their end, or the chosen one leads already,
+    so that records which it lacks count as written after it was copied. `leader`: its broker id and log end then.
 
     Records that a leader with an unseen tail of its own lacks are possibly lost.
     """

@@ -114,17 +114,17 @@ def choose(
     unseen: Sequence[UnseenTail],
     up: Collection[int] | None = None,
 ) -> Choice | None:
-    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's files, and
-    `perhaps` those of which nothing is sure; `unseen`: ends that logs lost, or had only after they were copied; `up`: brokers
-    said to run.
+    """The choice among the assigned replicas; None if there are none. `damaged`: codes of damage in each broker's
+    files, `perhaps`: the uncertain ones; `unseen`: ends that logs lost, or got only after they were copied; `up`:
+    brokers said to run.
 
-    The best loses the fewest records that may have been acknowledged with acks=all, then the fewest proven
-    committed, and cuts the fewest transactions. Of these nobody is elected uncleanly in place of a leader that may have more than its
-    copy, since it may run, or did when it was copied; and whoever lacks nothing that another replica keeps unseen comes next. If
-    the present leader is left it stays: which of two sides is right is not decided by numbers, and an election merely to keep records
-    that were never committed, or to avoid damaged files before its next start, is not worth it. Then whoever lacks the fewest such records,
-    loses the fewest at all, has no damaged file, is elected cleanly, has the later epoch, the longer log, the earlier log
-    start, and the place in the assignment: length never goes before the epoch.
+    The best loses the fewest records that may have been acknowledged with acks=all, then the fewest proven committed,
+    and cuts the fewest transactions. Of equals, none is elected uncleanly in place of a leader that may have more than
+    its copy (it may run, or ran when it was copied); then come those that lack nothing which another replica keeps
+    unseen. If the present leader is left, it stays: numbers do not decide which of two histories is right, and neither
+    records that were never committed nor damaged files, before its next start, are worth an election. Then come the
+    fewest such unseen records, the fewest lost at all, no damaged file, a clean election, the later epoch, the longer
+    log, the earlier log start, and the place in the assignment: the epoch always goes before the length.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]

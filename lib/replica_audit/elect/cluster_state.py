@@ -89,7 +89,7 @@ def find_up(results: Results) -> dict[int, bool]:
             else:
                 up[broker_id] = said <= UP_KINDS
         elif broker_id in up and (said - {None, *UP_KINDS} if up[broker_id] else None in said):
-            # Said to be down while a part was copied, it may be down; where nothing is said of a part, it may be up.
+            # Up, but said to be down for a part: it may be down. Down, but nothing is said of a part: it may be up.
             del up[broker_id]
     return up
 

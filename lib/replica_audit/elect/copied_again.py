@@ -96,8 +96,8 @@ class CopiedAgain(NamedTuple):
         return f". Put {told} into {COPIED_AGAIN}, too: it is not on any broker" if sources else ""
 
     def _ask_kinds(self, state: PresentState, kinds: Mapping[int, CaptureKind]) -> str:
-        """Clause on what the user has to add to the command: of a broker that runs a log counts as older than what others have past its
-        end (C.2)."""
+        """Clause on what the user has to add to the command: the log of a running broker counts as older than what
+        others have past its end (C.2)."""
         unsure = sorted(set(self.brokers) - state.up - state.down)
         if unsure:
             each = f"each of {name_brokers(unsure)}" if len(unsure) > 1 else name_brokers(unsure)

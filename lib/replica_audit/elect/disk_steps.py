@@ -84,8 +84,8 @@ def _log_dirs_of(step: Step) -> set[str]:
 
 
 def name_disk(step: Step, matrix: Matrix, state: PresentState, several: Collection[int]) -> Step:
-    """The step; one that copies or moves directories of a broker that has `several` log dirs, or of which another one with these partitions, or
-    an empty one, was captured too, says which one LOG_DIR_OF_N is: it may be mounted no more."""
+    """The step, which names the disk that LOG_DIR_OF_N is if it copies or moves directories of a broker that has `several` log
+    dirs, or of which another log dir, with these partitions or empty, was captured too: that disk may no longer be mounted."""
     if step.action not in ("copy", "recopy", "put_aside") or not (state.blank or matrix.second or several):
         return step
     told = []

@@ -310,8 +310,8 @@ class PlanAttempt:
         return False
 
     def _give_up_beside(self, waiting: Collection[TopicPartition], places: Iterable[TopicPartition]) -> None:
-        """Give up those of `places` that share a broker with partitions `waiting` for a quorum: the controllers, who have no leader, fenced
-        nobody there, so that a broker that is down leads again as soon as it is up."""
+        """Give up those of `places` that share a broker with partitions `waiting` for a quorum: controllers without
+        a leader have fenced nobody, so that a broker which is down leads again as soon as it is up."""
         partitions = self._state.partitions
         waiting_on = on_brokers({place: partitions[place].replicas for place in partitions.keys() & waiting})
         for place in places:
@@ -384,8 +384,8 @@ class PlanAttempt:
     def _rivals(self, one: Round, taken: Sequence[TopicPartition]) -> list[int]:
         """Brokers that have to be down while the candidate is elected; present leaders are stopped last.
 
-        Includes brokers that hold what `taken`, which the candidate may lead meanwhile, would lose, and the candidate itself where it has to
-        start with a log dir that was offline.
+        Includes brokers with records that partitions in `taken` would lose if the candidate led them meanwhile, and the
+        candidate itself if it has to start with a log dir that was offline.
         """
         earlier = {self._choice(place) for place in self._done}
         up = self._now.perhaps_up - {one.candidate_id}

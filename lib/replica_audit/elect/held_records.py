@@ -341,9 +341,9 @@ def _piece(
 
 
 def _shared(case: Case, facts: ReplicaFacts, start: int, leader_epoch: int | None = None) -> tuple[int, int]:
-    """(proven, possible) committed ends for records from `start` on that are in no run. These are of the reference's own
-    history, except below its log start, where that may be unproven, and where its cleaner has been and it has another epoch there than
-    theirs, of which no batch is left."""
+    """(proven, possible) committed ends for records from `start` on that are in no run. They belong to the
+    reference's history, except below its log start, where that may be unproven, and where its cleaner has left no
+    batch of their epoch and it now has another epoch."""
     mark = case.high_watermark
     item = case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start

@@ -105,7 +105,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     )
 
 
-#: Things that are gone where no record is, as the subject of a sentence.
+#: Subject of a sentence on a loss without any record.
 _ENDS = "Ends of transactions, or empty batches, but no records,"
 #: Number of partitions that a headline names.
 _NAMED = 3

@@ -169,8 +169,8 @@ def _pack(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _head(results: Results, advice: Plan) -> Iterator[bytes]:
-    """The line with the rows that belong to no audited partition, and the steps, of which each may name every partition: they are
-    given one after the other."""
+    """The line with the rows that belong to no audited partition, and the steps, yielded one after the other since
+    each may name every partition."""
     members = {
         "schema_version": render_value(SCHEMA_VERSION, "schema_version"),
         "audit": render_value(told_audit(results), "audit"),

@@ -184,7 +184,7 @@ def _tell_compared(reference: ReplicaRow, rows: PartitionRows) -> Iterator[Sente
 
 
 def _tell_unequal(row: ReplicaRow, reference: ReplicaRow, *, is_tail_lost: bool) -> Sentence:
-    """Sentence on a replica that agrees with the reference as far as both go, and has another end."""
+    """Sentence on a replica that agrees with the reference as far as both go, but ends elsewhere."""
     start, end = _range(reference)
     own_start, own_end = _range(row)
     first = max(start, own_start)

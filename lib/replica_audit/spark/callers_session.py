@@ -46,7 +46,7 @@ def _python_without_current_directory() -> str:
     return str(command)
 
 
-#: The first place is then that of the script.
+#: sys.path[0] is the directory of the script that runs this.
 _RUN_MODULE = """import sys
 del sys.path[0]
 import runpy

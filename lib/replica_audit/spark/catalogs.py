@@ -63,7 +63,7 @@ def _location(spark: SparkSession, name: str) -> str | None:
             return None
         raise
     names = [row["col_name"] for row in rows]
-    # The table's columns come before.
+    # The rows before are the table's columns.
     facts = {row["col_name"]: row["data_type"] for row in rows[names.index("# Detailed Table Information") :]}
     if facts.get("Provider", "none").lower() != "delta":
         raise UsageError(f"{name} is not a Delta table; give another schema with --catalog")

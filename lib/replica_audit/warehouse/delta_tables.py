@@ -220,7 +220,7 @@ class StoredTables:
         return None if handle is None else open_at_this_version(f"{self.name}/{table}", handle, columns_of(table))
 
     def _newest(self, uri: str) -> DeltaTable | None:
-        """The table at its newest version. A kept handle reads later commits only; a look for some costs a fraction of that."""
+        """The table at its newest version. A kept handle reads only later commits; checking whether there are any costs a fraction of that."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 

@@ -441,7 +441,7 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     for shown in _selected(warehouse, audits, "findings", _Shown):
         number, key = numbers[shown.audit_id], (clusters[shown.audit_id], shown.finding_id)
         if number > max(present[key], default=-1):
-            # The words are those of the last audit that has it.
+            # The wording is that of the last audit with the finding.
             words[key] = shown
         present[key][number] = shown.severity
     partitions = [JudgedPartition(*place, verdicts=steps) for place, steps in judged.items()]

@@ -184,8 +184,8 @@ def _gains_nothing(case: Case, facts: ReplicaFacts) -> bool:
 
 
 def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
-    """True if the leader, or while nobody leads every replica, is known to lack what a replica lost below its `checkpoint` and no copy here
-    has. Of a log that may be of another topic, that is not known.
+    """True if the leader (without a leader: every replica) is known to lack what a replica lost below its `checkpoint`
+    and no copy here has. That is not known of a log that may be another topic's.
 
     The file of a follower that came back without its end does not have the epochs of that any more: where the leader reaches the checkpoint,
     it lacks the records only if the follower is of another history at its end.
@@ -206,7 +206,7 @@ def _leader_lacks(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
 
 
 def _say_cut(case: Case, facts: ReplicaFacts, checkpoint: int) -> str:
-    """Clause on a truncation as the reason why a log ends below its own `checkpoint`: where it is one, no other replica has reached that."""
+    """Clause on a truncation as a possible reason why a log ends below its own `checkpoint`: then no other replica has reached it."""
     if may_have_been_cut(case.reference, case.replicas, facts):
         return f"perhaps, and then it lost them that way: no other replica here has ever reached {checkpoint}"
     flushed = facts.directory.recovery_point_checkpoint
@@ -274,8 +274,8 @@ def _is_older_as_image_only(case: Case, facts: ReplicaFacts) -> bool:
 
 
 def _held_nowhere(case: Case, facts: ReplicaFacts, mark: int, copies: Iterable[ReplicaFacts]) -> list[OffsetRange]:
-    """Offsets of the records that a log lost between its end and `mark` that none of `copies` has; without those that were deleted since
-    from the reference."""
+    """Offsets of records that a log lost between its end and `mark` and that none of `copies` has, without those
+    that were since deleted from the reference."""
     held = [part for other in copies for part in _held_by(case, facts, other, mark)]
     return without([OffsetRange(max(facts.log_end_offset, case.reference.facts.log_start_offset), mark)], held)
 
@@ -304,8 +304,8 @@ def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) ->
 
 
 def _only_about_to_go(case: Case, facts: ReplicaFacts, left: Sequence[OffsetRange], mark: int) -> str:
-    """Clause on the `.deleted` segments that alone have records which a log lost between its end and `mark`; empty without any. `left`:
-    what no copy has."""
+    """Clause on records lost between a log's end and `mark` that only `.deleted` segments have; "" without any.
+    `left`: offsets that no copy has."""
     going = [one for one in case.copies if one.is_about_to_go and _held_by(case, facts, one, mark)]
     kept = _held_nowhere(case, facts, mark, (one for one in case.copies if not one.is_about_to_go))
     if kept == left:
@@ -364,7 +364,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 
 def _why_not_in_sync(case: Case, member: ReplicaFacts, start: int) -> str | None:
-    """Clause on why a member of the ISR may have had other records than its log here when it was in sync; None if nothing shows it."""
+    """Clause on why a member of the ISR may have had, when it was in sync, other records than its log shows; None if nothing says so."""
     may_be_image = member.in_any_order and (not member.is_live or case.options.times.may_be_image(member))
     if may_be_image and member.cannot_read(start, start + 1) and start >= member.flushed_end:
         return "these are damaged, or had not reached its disk when an image of that was made, which nothing rules out"

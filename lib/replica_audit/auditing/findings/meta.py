@@ -133,14 +133,14 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
 
 
 def may_have_lost_unseen(case: Case) -> bool:
-    """True if an unclean election perhaps lost more than what replicas still have of it."""
+    """True if an unclean election may have lost more than replicas still have."""
     past = case.past_elections
     return past is not None and any(_lost_unseen(case, one) for one in past.elections if not one.clean)
 
 
 def _lost_unseen(case: Case, election: Election) -> bool:
-    """True if replicas still have records that an election left behind, but none of those that were in sync before, so that more was
-    perhaps committed than any has."""
+    """True if replicas still have records that an election left behind, but none of those in sync before it does, so
+    that more may have been committed than any has."""
     holders = {item.follower.broker_id for item, _ in _runs_left(case, election)}
     if not holders or not election.had_all or not holders.isdisjoint(election.had_all):
         return False
@@ -405,7 +405,7 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
 
 
 def instead_of_replicas(foreign: Iterable[ReplicaFacts], leadership: Leadership | None) -> Iterator[Finding]:
-    """META-TOPICID-MISMATCH where copies are of other topic ids than the metadata log's, and none is of that one."""
+    """META-TOPICID-MISMATCH if there are copies, but none with the metadata log's topic id."""
     history = () if leadership is None else leadership.history
     created = next((f", created at {render_time(one.time_ms)}" for one in history if one.occasion == "created"), "")
     named = None if leadership is None else leadership.topic_id

@@ -233,7 +233,7 @@ def _marker_lost(
 def _is_due(
     case: Case, item: Comparison, transaction: OpenTransaction, marker: Batch, state: TransactionState | None
 ) -> bool:
-    """True if `marker` may be that of the transaction that its coordinator has as unfinished, or of another one than `transaction`.
+    """True if `marker` may end the transaction that its coordinator has as unfinished, or another one than `transaction`.
 
     It has the producer epoch of the state that announces it, and no coordinator writes it before. A marker before that ended a transaction
     that both logs begin.

@@ -109,7 +109,7 @@ def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
         place = place_of(row)
         holding = [one for one in results.at(place).replicas if one.lost_held]
         deleted = [one for one in holding if one.role == "deleted_segments"]
-        # Several of these may have the same records, so that each seems not to be the only one.
+        # They may have the same records, so that none of them counts as the only holder.
         nowhere_else = len(deleted) == len(holding) > 1
         records = row.lost_records if nowhere_else else sum(one.lost_only_here or 0 for one in deleted)
         if records:
