@@ -166,7 +166,7 @@ def read_file(
         names = [name for name in file.schema_arrow.names if name in needed]
         groups = list(range(file.num_row_groups) if places is None else places.groups(file))
         numbers = _numbers(file, groups if ROW_NUMBER in schema.names else ())
-        # Threads cost more than they spare: most files are small, and tasks run beside one another.
+        # Threads cost more than they spare: most files are small, and tasks run side by side.
         for batch in file.iter_batches(ROWS_AT_ONCE, groups, names, use_threads=False):
             found = pa.Table.from_batches([batch])
             if ROW_NUMBER in schema.names:
