@@ -83,7 +83,6 @@ class Text(Setting):
     """Error for a text that does not match; {value} is the text."""
 
     def choices_of(self, command: str) -> tuple[str, ...]:
-        """The choices that a command has."""
         return (*self.choices, *self.more_choices) if command in self.more_in else self.choices
 
     def checked(self, value: object, where: str) -> str:

@@ -26,5 +26,4 @@ class Progress:
         """Report the bytes that an ingest read, and those known from earlier ones (`runner.scanning.ReadBytes`)."""
 
     def warn(self, text: str) -> None:
-        """Pass on a warning."""
         warnings.warn(redact(text), stacklevel=2)

@@ -260,7 +260,7 @@ class Results(ReportRows):
     @cached_property
     def partition_of(self) -> Mapping[TopicPartition, PartitionRow]:
         """The row of each audited partition."""
-        # Of many partitions each name is held once.
+        # The stored places are reused, so that each name is held once.
         places = map(place_of, self.partitions) if self.stored is None else self.stored.places
         return dict(zip(places, self.partitions, strict=True))
 

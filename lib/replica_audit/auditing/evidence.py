@@ -106,7 +106,6 @@ class PartitionEvidence:
 
     @property
     def orphaned(self) -> frozenset[int]:
-        """Brokers with `orphans`."""
         return frozenset(broker_id for broker_id, _, _ in self.orphans)
 
     @cached_property

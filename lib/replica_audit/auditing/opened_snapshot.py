@@ -207,7 +207,7 @@ class OpenedSnapshot:
     def read_chunks(
         self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]
     ) -> dict[CopyKey, NDArray[np.void]]:
-        """Read the batches of the `wanted` chunks, by copy."""
+        """Batches of the `wanted` chunks, by copy."""
         found: dict[CopyKey, list[NDArray[np.void]]] = {}
         held: dict[str, set[int]] = defaultdict(set)
         evidence = examined.plan.evidence

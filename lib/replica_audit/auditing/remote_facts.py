@@ -117,7 +117,7 @@ def remote_facts(
     began_before = partial(_began_before, facts=facts, times=times, one_moment=one_moment)
     passed = find_passed(lineage, segments, began_before)
     holes = find_holes(facts, lineage, segments, max(start, passed))
-    # If copying is disabled, local files are deleted all the same (KIP-950).
+    # Even if copying is disabled, local files are deleted (KIP-950).
     is_copying = leadership is not None and leadership.is_copying
 
     def is_told(one: ReplicaFacts) -> bool:

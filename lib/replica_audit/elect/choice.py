@@ -212,7 +212,7 @@ def _reason(
     return reason
 
 
-#: What is said of the candidate with the better right.
+#: Predicate for the candidate with the better right to lead.
 _RIGHTS: Mapping[Standing, str] = {"isr": "is in sync", "elr": "is eligible", "last_known": "led last"}
 
 
@@ -223,8 +223,8 @@ def _advantage(
     order: Sequence[int],
     damaged: Container[int],
 ) -> str:
-    """The advantage of `best` over candidates with equal loss: the first that it has over all of them, or several, each over some of
-    those left."""
+    """The advantage of `best` over candidates with equal loss: the first that it has over all of them, else several,
+    each over some of those left."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"

@@ -64,10 +64,10 @@ def find_up(results: Results) -> dict[int, bool]:
     (docs/semantics.md H.2).
 
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
-    clean-shutdown flag. A listing does not count, since it may have been made before the brokers went down. Nor does a metadata
-    log that has a broker up which nobody saw run, or whose own log ends below its checkpoints: all nodes may have gone down with
-    nobody left to fence them. Unknown is one that was seen to run and is fenced: it went down after its copy, came back after the
-    metadata log ends, or the controllers do not have it as a broker.
+    clean-shutdown flag. A listing does not count, since it may have been made before the brokers went down. Nor does a
+    metadata log that has a broker up which nobody saw run, or whose own log ends below its checkpoints: all nodes may
+    have gone down with nobody left to fence them. A broker that was seen to run and is fenced is unknown: it went down
+    after its copy, came back after the metadata log ends, or is not registered with the controllers.
     """
     doubtful = _cut_short(results) | _perhaps_down(results)
     is_registered = _registered(results)
@@ -413,7 +413,6 @@ def _blank(results: Results) -> dict[int, list[str]]:
 
 
 def _refused(results: Results) -> dict[int, dict[str, tuple[str, str | None]]]:
-    """`PresentState.refused`."""
     found: dict[int, dict[str, tuple[str, str | None]]] = defaultdict(dict)
     for row in present(results.findings):
         for item in row.evidence:
@@ -491,7 +490,7 @@ def _voteless(results: Results) -> tuple[int, ...]:
     brokers = {row.broker_id for row in results.replicas}
     for capture in results.captures:
         is_blank = capture.topic == METADATA_PARTITION.topic and capture.state == "absent"
-        # A broker's metadata log may lie on a disk of its own (metadata.log.dir).
+        # The metadata log of a broker may be on another disk (metadata.log.dir).
         if is_blank and capture.broker_id not in brokers:
             of_voters[capture.broker_id].append(False)
     return tuple(sorted(node for node, able in of_voters.items() if not any(able)))

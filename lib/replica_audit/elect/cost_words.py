@@ -106,7 +106,7 @@ def say_uncaptured(replicas: int) -> str:
 
 
 def hold_until_brought(brokers: Sequence[int], are_down: bool) -> str:
-    """Request to leave brokers that are, or may be, down as they are until bytes of their logs are brought."""
+    """Request to leave brokers that are, or may be, down as they are until the missing bytes of their logs are brought."""
     names = name_brokers(brokers, "or")
     return f"Do not start {names} until then" if are_down else f"If {names} is down, do not start it until then"
 

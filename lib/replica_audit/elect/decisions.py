@@ -114,7 +114,7 @@ def decide(
             if row.lost_records and place not in matrix.rows
         ]
     of_place = by_place(groups or ())
-    # Many partitions have the same costs: of equal ones a single object is held.
+    # Equal costs are one object: many partitions share theirs.
     shared: Callable[[_Costs], _Costs] = cache(lambda costs: costs)
     for place in sorted(asked or {*matrix.rows, *matrix.moved}):
         chosen = matrix.choice(place, candidate_id)

@@ -148,7 +148,7 @@ def _is_losing(decision: Decision) -> bool:
 
 
 def _salvageable(decision: Decision, store: str | None) -> int:
-    """Number of records that the chosen leader lacks and the sources hold, at most: two copies may hold the same ones."""
+    """Upper bound of the records that the chosen leader lacks and the sources hold: two copies may hold the same ones."""
     held = sum(source.records for source in decision.salvage)
     if store is not None:
         held += decision.chosen.remote_records - decision.chosen.remote_unread
@@ -194,7 +194,7 @@ def plan_elections(
         *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
         *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted, started, fetched_anew),
     ]
-    # Who mends a replica restarts its broker.
+    # Mending a replica includes a restart of its broker.
     holding = {broker for step in last if step.action == "mend" for broker in step.brokers}
     holding |= {broker for place in held for broker in matrix.replicas[place]}
     tails = {
@@ -204,7 +204,7 @@ def plan_elections(
         and not state.disowned_of(place, matrix.replicas[place])
     }
     names = tuple(map(str, asked))
-    # One plan for all, unless a candidate was asked for, who is to lead no other partition.
+    # One plan for all, unless a candidate was asked for: that is not to lead other partitions.
     again = CopiedAgain.of(
         matrix, state, tails, held if tails else (), made_with, () if candidate_id is None else names
     )

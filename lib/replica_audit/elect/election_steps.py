@@ -261,14 +261,14 @@ class PlanAttempt:
             self._list[number] = SimulatedStep(replace(step, before=(*step.before, *disk)), after)
 
     def _missing_voters(self) -> tuple[frozenset[int], int]:
-        """Brokers that are controllers too and do not run, and how many of them a majority of the controllers needs."""
+        """Combined nodes that do not run, and the number of them that a majority of the controllers needs."""
         voters = self._state.controllers.voters
         down = (voters & self._state.brokers) - self._now.perhaps_up - self._as_controllers
         return down, len(voters) // 2 + 1 - (len(voters) - len(down)) if voters else 0
 
     def _start_voters(self, candidates: Set[int], places: Iterable[TopicPartition], *, is_joined: bool = True) -> bool:
-        """Start as controllers only as many voters as a majority lacks (D7): as brokers they might lead. Not those that the plan has stopped,
-        and candidates only if need be. `is_joined`: beside the candidate, which starts next. False if none is needed, or they are not enough."""
+        """Start as many voters as a majority lacks, as controllers only (D7): as brokers they might lead. Never those that the plan has stopped,
+        and candidates only if needed. `is_joined`: beside the candidate, which starts next. False if none is needed, or too few are left."""
         down, lacking = self._missing_voters()
         if is_joined:
             lacking -= len(down & candidates)
@@ -323,7 +323,7 @@ class PlanAttempt:
                 )
 
     def _still_uncut(self, candidate: int, places: Collection[TopicPartition]) -> list[str]:
-        """Conditions for a candidate that may be following a leader that cuts it: that may have happened since it was copied."""
+        """Conditions for a candidate that may be following a leader that cuts it: the cut may have happened since the copy."""
         found = []
         for place in places:
             cutting = {leader for leader, broker in self._harmful.get(place, ()) if broker == candidate}
@@ -524,7 +524,7 @@ class PlanAttempt:
         down = {broker for one in partitions for broker in one.replicas} | self._stopped
         is_open = {broker for place in self._open() for broker in self._state.partitions[place].replicas}
         if rounds and not self._state.up | self._state.unknown:
-            # The whole site is down, and no broker has a reason of its own to stay down.
+            # The whole site is down, and there is no reason for any single broker to stay down.
             down |= self._state.down - is_open
         down |= self._rebuilt(is_open) | (self._as_controllers - is_open)
         down -= self._now.up

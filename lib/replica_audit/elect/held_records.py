@@ -55,7 +55,6 @@ class CommittedRange(NamedTuple):
 
     @property
     def span(self) -> OffsetRange:
-        """Its offsets."""
         return OffsetRange(self.piece.start_offset, self.piece.end_offset)
 
     @property

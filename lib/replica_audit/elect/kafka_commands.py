@@ -30,7 +30,7 @@ BROKER = "broker"
 CONTROLLER = "controller"
 ZOOKEEPER_ITSELF = "zookeeper"
 _TO_A_CONTROLLER = ("--bootstrap-controller", "CONTROLLER:PORT")
-#: What the placeholder of a node that is started as a controller only means.
+#: Meaning of the placeholder for a node that is started as a controller only.
 LISTENERS = "CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners likewise if it is set"
 
 
@@ -284,7 +284,7 @@ class Copies:
         if len(named) <= MOST_NAMES:
             return shlex.join([*begin, "--", *named])
         file = f"{archive.removesuffix('.tgz')}.txt"
-        # tar looks for the file where it is started, and for what it names below -C.
+        # tar resolves the file's path from the current directory, and the names in it below -C.
         command = shlex.join([*begin, f"--files-from={file}"])
         self._files[command] = (file, "".join(f"{name}\n" for name in named))
         return command

@@ -160,7 +160,7 @@ class Search:
 
 
 def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[TopicPartition]]:
-    """Partitions to be elected, by each broker that would lose as much as the chosen one."""
+    """By broker, the partitions in which it would lose as much as the chosen one."""
     found: dict[int, set[TopicPartition]] = defaultdict(set)
     for one in decisions:
         if one.procedure != "elect" or one.asked:

@@ -79,7 +79,7 @@ def moved_since(before: Plan, cluster_id: str | None, rests_on: Iterable[Planned
         for name in ("topic_id", "leader_id", "leader_epoch", "isr", "elr"):
             old = getattr(then, name)
             new = getattr(today, name)
-            # No leader is a value of its own, if the epoch is known.
+            # Having no leader is a value too, if the epoch is known.
             if old != new and (name == "leader_id" or None not in (old, new)):
                 yield ChangedPremise(then.topic, then.partition, None, _WORDS[name], old, new)
         yield from _moved_replicas(then, today)

@@ -181,7 +181,7 @@ def _deleted_as_it_leads(
 def _shares(
     case: Case, in_store: Sequence[CommittedRange], held: ByIdentity, records: int
 ) -> tuple[tuple[RemoteBasis, int], ...]:
-    """(basis, records) of the `records` that remote storage has of `in_store`, weakest basis first, each by the strongest that it has."""
+    """(basis, number) of the `records` that remote storage has of `in_store`, weakest basis first; each record counts by its strongest."""
     if not records:
         return ()
     found = []

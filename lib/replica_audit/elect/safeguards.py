@@ -186,8 +186,8 @@ def _bring(results: Results, matrix: Matrix, state: PresentState, about: Contain
 def _capture(
     matrix: Matrix, state: PresentState, copies: Copies, about: Container[TopicPartition], candidate_id: int | None
 ) -> Iterator[Step]:
-    """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one. None of partitions whose log dirs
-    first go back to their own brokers."""
+    """Steps for uncaptured replicas on which every answer depends; brokers with the same text share one. None for
+    partitions whose log dirs first have to go back to their own brokers."""
     missing: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
         if place in about and not state.disowned_of(place, matrix.replicas[place]):

@@ -66,7 +66,7 @@ class LeaderChange(NamedTuple):
 
 #: A registration after an event, given the live brokers.
 Event = Callable[[Registration, frozenset[int]], Registration]
-#: The effect of an event on a registration; an unchanged one stays the same object.
+#: Effect of an event on a registration; returns the same object if nothing changes.
 Change = Callable[[Registration], Registration]
 
 
@@ -343,7 +343,6 @@ class Scenarios:
         return set().union(*(takers(way.partitions[first]) for way in self.ways))
 
     def takers_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, set[int]]:
-        """`takers` of each of `places`."""
         found = cache(self.takers)
         return {place: found(self.kinds.first(place)) for place in places}
 
@@ -402,7 +401,7 @@ def _start(broker_id: int, clean: bool, one: Registration, alive: frozenset[int]
 
 
 def _fence(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:
-    """The registration after the controller fenced a broker; unchanged if that was done before: no leader, and only this broker in sync."""
+    """The registration after the controller fenced a broker; unchanged if it already had: there is no leader, and only this broker is in sync."""
     is_known = broker_id not in one.isr or (one.leader_id is None and one.isr == {broker_id})
     return one if is_known and one.leader_id != broker_id else stop_broker(one, broker_id, alive)
 

@@ -173,7 +173,7 @@ class StepTexts:
             yield self.check_quorum(nodes)
 
     def start_voters(self, nodes: Sequence[int]) -> Step:
-        """Start brokers that are controllers too as controllers only."""
+        """Start combined nodes as controllers only."""
         they = "they vote" if len(nodes) > 1 else "it votes"
         return Step(
             action="start",

@@ -187,7 +187,7 @@ class SmallSegment(NamedTuple):
         return self.scanned
 
 
-#: Most small files that a thread reads one after the other: a thread for each costs more than reading what is in memory.
+#: Most small files that one thread reads in turn: a thread for each costs more than reads from memory.
 _READ_IN_TURN = 8
 
 

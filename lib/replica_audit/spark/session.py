@@ -70,7 +70,7 @@ class LazySession:
         return self._session
 
     def stop(self) -> None:
-        # This server of Spark's checks once a second whether it is to end; nobody has to wait for that.
+        # Spark's accumulator server checks once a second whether it is to end; nobody has to wait for that.
         server = getattr(self.sparkContext, "_accumulatorServer", None)
         if server is not None:
             # Its value before the first context starts, which pyspark's types leave out.
@@ -223,7 +223,7 @@ def _put_numpy_aside() -> None:
 def _take_numpy_back() -> None:
     from py4j.protocol import INPUT_CONVERTER
 
-    # First, as an array passes for a list of Python's.
+    # First, since an array would be taken for a Python list.
     INPUT_CONVERTER[:0] = _aside
     _aside.clear()
 

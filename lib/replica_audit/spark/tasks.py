@@ -56,7 +56,7 @@ class SparkExecutor:
         return parallelism(self._spark)
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """Items divided in runs of their order, since neighbours are read together.
+        """Items divided into runs in their order, since neighbours are read together.
 
         If there is enough for several tasks on every core, a task is one run: later steps read neighbours together, whose rows
         are then in the files of one or two tasks, not in those of all.

@@ -113,8 +113,8 @@ class Verification:
         return 3 if self.open else 0
 
     def _was_asked_for(self, row: VerificationRow) -> bool:
-        """True if the plan predicted the cut by which a replica lost records, which a log start may have passed since; or that it keeps what
-        the leader lacked before, where no truncation finds it."""
+        """True if the plan predicted what the replica did: a cut that lost records, which a log start may have
+        passed since, or that it keeps what the leader lacked before and no truncation finds."""
         predicted = row.predicted
         kept_to = row.kept_to
         if predicted is None or kept_to is None:

@@ -47,7 +47,7 @@ _NONE = np.empty(0, BATCH_DTYPE)
 #: Most ranges of offsets in a reason.
 _MOST_RANGES = 4
 
-#: For each kind of problem that a comparison `awaits_records` on: what is unknown of a batch, and the remedy.
+#: What is unknown of a batch, and the remedy, by the problem for which a comparison `awaits_records`.
 _AWAITED: Mapping[RecordProblemKind, tuple[str, str]] = {
     "unchecked": ("checksum nobody computed", "collect it again without --headers, or copy it"),
     "not_captured": ("records were not collected", "copy it again"),

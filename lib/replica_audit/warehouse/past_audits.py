@@ -429,7 +429,7 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     Raises UsageError if there is no finished audit.
     """
     latest_attempt(warehouse, "audit")
-    # All of them, whatever is shown: earlier ones tell what is new in an audit.
+    # All audits, however few are shown: earlier ones tell what is new in each.
     audits = finished_attempts(warehouse, "audit")
     numbers = {run.audit_id: number for number, run in enumerate(audits)}
     clusters = {run.audit_id: run.cluster_id for run in audits}

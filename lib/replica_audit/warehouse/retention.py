@@ -52,7 +52,7 @@ def apply_retention(
     going += expired_audits(runs, keep_days, keep_audits, datetime.now(timezone.utc))
     staying = {run.snapshot_id for run in runs if run.state == "finished" and run.audit_id not in going}
     snapshots = sorted(_ids(run.snapshot_id for run in runs if run.audit_id in going) - staying)
-    # An ingest of the snapshot later than its audits waits for one of its own.
+    # A snapshot that was ingested after its last audit is still to be audited.
     last_audit = {run.snapshot_id: run.ended for run in runs}
     waiting = {
         run.snapshot_id for run in attempts(warehouse, "ingest") if run.started > last_audit.get(run.snapshot_id, "")

@@ -427,7 +427,7 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
     if newest is None or not leader.lineage:
         return
     oldest = leader.lineage.entries[0][0]
-    # The file as found: the loader drops an entry at the log's end, of which the leader's copy has no record yet.
+    # The file as found: the loader drops an entry at the log's end, for which the leader's copy has no record yet.
     known = {epoch for epoch, _ in (*leader.epoch_entries, *(leader.file_lineage or ()))}
     for epoch, start in follower.lineage:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.

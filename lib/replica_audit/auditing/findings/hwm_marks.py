@@ -102,7 +102,7 @@ def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         yield told
     if is_flushed_lost:
         found = _lost_flushed(case, facts, cut is not None, was_down=was_down)
-        # In an image, too, the recovery point is written after what is below it.
+        # In an image too, the recovery point was written after the records below it.
         if not _is_older_as_image_only(case, facts):
             same = f"it lost them, or was copied before they were written, as with its high watermark of {mark}"
             is_told = told is not None and told.verdict == "INCONCLUSIVE"
@@ -131,7 +131,7 @@ def _lost_below_mark(case: Case, facts: ReplicaFacts, mark: int) -> Finding:
     if perhaps:
         elsewhere = f"; the records between may be on {name_brokers(sorted(perhaps))}, whose logs were not compared"
     elsewhere += _only_about_to_go(case, facts, left, mark)
-    # A later epoch file does not have the epochs of these records any more.
+    # A later epoch file no longer has the epochs of these records.
     if later_entry(facts, case.replicas):
         elsewhere = ""
     return finding(
@@ -281,10 +281,10 @@ def _held_nowhere(case: Case, facts: ReplicaFacts, mark: int, copies: Iterable[R
 
 
 def _held_by(case: Case, facts: ReplicaFacts, other: ReplicaFacts, mark: int) -> list[OffsetRange]:
-    """Offsets of the records that `facts` lost between its log end and `mark` that `other` has.
+    """Offsets of records that `facts` lost between its log end and `mark`, and that `other` has.
 
-    An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not count.
-    What a segment has no batch of is not held, nor a segment file that is missing, though its broker may have it.
+    An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left do not
+    count. Offsets without a batch are not held, nor those of a missing segment file, though its broker may have it.
     """
     lineage, begin = other.lineage, other.log_start_offset
     if other.is_about_to_go:

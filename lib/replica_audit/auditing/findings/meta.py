@@ -205,7 +205,7 @@ def _loss(runs: list[DivergentRange], *, is_likely: bool) -> str:
 
 
 def _was_stopped(facts: ReplicaFacts) -> bool:
-    """True if a broker was stopped in order: another may have lost the end of its log."""
+    """True if a broker was stopped cleanly; one that was not may have lost the end of its log."""
     return facts.was_down and bool(facts.directory.clean_shutdown)
 
 
@@ -414,7 +414,7 @@ def instead_of_replicas(foreign: Iterable[ReplicaFacts], leadership: Leadership 
 
 
 def of_other_topics(foreign: Iterable[ReplicaFacts], leadership: Leadership | None, others: str) -> Iterator[Finding]:
-    """META-TOPICID-MISMATCH for copies of another topic id than the present one; `others`: a clause on the present one."""
+    """META-TOPICID-MISMATCH for copies with another topic id than the present one; `others`: clause on the present one."""
     known = leadership.topic_id if leadership is not None else None
     is_logged = leadership is not None and leadership.source == "metadata_log"
     unless = ", unless that is older than this directory (META-STALE)" if is_logged else ""

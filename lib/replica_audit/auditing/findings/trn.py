@@ -72,9 +72,9 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     below = [run for run in cut_runs if run.start_offset < checkpoint]
     at_stake = below or cut_runs
     doubts = {run.start_offset: why for run in at_stake if (why := case.why_later(item, run))}
-    # One run that is lost for sure is enough.
+    # One run that is certainly lost is enough.
     later = next(iter(doubts.values())) if len(doubts) == len(at_stake) else None
-    # A leader that had written in its epoch before its copy was begun had all that lies below.
+    # A leader that had written in its epoch before it was copied had everything below.
     had_led = any(case.tail.was_written_before_copy(one) for one in case.comparisons)
     is_whole = case.tail.one_moment or case.evidence.was_at_rest or case.tail.state == "down" or had_led
     if not is_whole and not below:
