@@ -76,6 +76,40 @@ def test_at_rest_a_later_epoch_says_that_the_leader_is_not_the_leader(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("protocol", "said", "mark", "confidence"),
+    [
+        ("kip-101", {}, 30, "suspect"),
+        ("kip-101", {}, 31, "likely"),
+        ("kip-101", {"source": "user", "leader_epoch": 3}, 30, "likely"),
+        ("kip-279", {}, 30, "likely"),
+    ],
+    ids=["nobody says the epoch", "it was committed", "the epoch is said", "the epoch would be in the file"],
+)
+def test_a_leader_that_noted_no_epoch_may_have_been_elected_after_a_tail(tmp_path, protocol, said, mark, confidence):
+    """Before KAFKA-7415 a leader's epoch is in its file with its first record only: a clean election that left an uncommitted record
+    behind was COMMITTED_LOSS."""
+    brokers = {1: Replica(LOG, high_watermark=20), 2: Replica([*LOG, *written(30, 35, 3)], high_watermark=mark)}
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True, protocol=protocol, **said)
+    assert answer.one("REP-LEADER-SHORTER")[1] == confidence, answer
+    assert (answer.verdict == "COMMITTED_LOSS") == (confidence == "likely"), answer
+
+
+@pytest.mark.parametrize(
+    ("follower", "confidence"),
+    [
+        ([*OLD[:20], *written_legacy(20, 35, "other ")], "suspect"),
+        ([*OLD[:20], *written_legacy(20, 25, "other "), *OLD[25:], *written_legacy(30, 35)], "likely"),
+        ([*OLD, *written_legacy(30, 35)], "likely"),
+    ],
+    ids=["other records to the end", "other records below", "the same"],
+)
+def test_a_tail_without_epochs_that_follows_other_records_may_be_of_another_history(tmp_path, follower, confidence):
+    brokers = {1: Replica(OLD, high_watermark=20), 2: Replica(follower, high_watermark=20)}
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True, protocol="kip-279")
+    assert answer.one("REP-LEADER-SHORTER")[1] == confidence, answer
+
+
 # --- in sync, and too short
 
 

@@ -18,6 +18,7 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.batch_header import or_absent
+from replica_audit.protocol.versions import notes_elections
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets, name_source
 
@@ -138,9 +139,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     when = case.options.times.describe((follower, leader))
     if case.tail.is_lost(item):
         why, evidence = _why_lost(case, item, when)
-        undecided = item.undecided if item.is_undecided else None
+        undecided = (
+            item.undecided.why if item.undecided is not None and item.is_undecided else _why_left(case, item, newest)
+        )
         if undecided is not None:
-            why += f"; {undecided.why}, so they may have been committed, and may not"
+            why += f"; {undecided}, so they may have been committed, and may not"
         yield finding(
             REP_LEADER_SHORTER,
             f"{text}; {why}",
@@ -160,6 +163,19 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
         doubtful = is_tail_lost(reference, case.replicas, leader)
         is_undecided = not doubtful and (leader.may_have_lost_tail or reference.may_lack_others)
         yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)
+
+
+def _why_left(case: Case, item: Comparison, newest: int) -> str | None:
+    """Clause on why an election may have left behind what a follower has past the end of the reference, `newest` being its latest epoch,
+    or -1 without any; None if nothing shows it, or its high watermark is in them."""
+    here = f"broker {case.reference.facts.broker_id}"
+    if item.follower.marked_end > case.reference.facts.log_end_offset:
+        return None
+    if newest < 0:
+        is_other = any(part.end_offset >= case.reference.facts.log_end_offset for part in item.stretches)
+        return f"they follow other records than those of {here}" if is_other else None
+    is_noted = notes_elections(case.options.protocol) or case.tail.is_epoch_said
+    return None if is_noted else f"before 2.0.1 the epoch of {here} is in its files from its first record on only"
 
 
 def _why_lost(case: Case, item: Comparison, when: str | None) -> tuple[str, list[Evidence]]:
