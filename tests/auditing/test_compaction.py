@@ -462,6 +462,28 @@ def test_a_follower_that_was_cut_where_the_leader_has_cleaned_away_its_first_rec
         assert bool(answer.found("HWM-CP-ABOVE-LEO", 2)) == (name == "lost"), answer
 
 
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_log_that_was_cut_after_it_was_copied_keeps_nothing_by_its_later_epoch_file(tmp_path, policy):
+    """The file has the epoch in which the log goes on since: DIV-HIDDEN and TRN-REPLAY-GAP, critical and proven, of a compacted topic."""
+    common = keyed(0, 20, 0, "k")
+    brokers = {
+        1: Replica([*common, *keyed(20, 40, 2, "new")], cleaned_to=10, high_watermark=20),
+        2: Replica([*common, *keyed(20, 30, 0, "old")], cleaned_to=10, high_watermark=20, epochs=[(0, 0), (2, 20)]),
+    }
+    answer = audit(tmp_path / "later", brokers, isr=(1,), in_order=True, configs={"cleanup.policy": policy})
+    assert answer.cut(2)["truncate_to"] == 20 and not answer.found("DIV-HIDDEN"), answer
+    assert not answer.found("TRN-REPLAY-GAP"), answer
+    # A leader whose records a cleaner removed has its epoch in the file alone.
+    led = {
+        1: Replica(
+            [*common, *keyed(35, 40, 2, "new")], cleaned_to=35, epochs=[(0, 0), (1, 20), (2, 30)], high_watermark=20
+        ),
+        2: Replica([*common, *keyed(20, 30, 1, "old")], high_watermark=20),
+    }
+    kept = audit(tmp_path / "cleaned", led, isr=(1,), configs={"cleanup.policy": "compact"})
+    assert kept.cut(2)["truncate_to"] == 30, kept
+
+
 @pytest.mark.parametrize(
     ("cleaned_to", "began", "lost"),
     [(15, 15, False), (10, 15, True), (15, 12, True), (12, 12, True)],

@@ -515,9 +515,13 @@ class ReplicaFacts:
 
     @cached_property
     def is_file_of_batches(self) -> bool:
-        """True if no batch whose epoch leader-epoch-checkpoint must have contradicts `file_lineage`."""
+        """True if no batch whose epoch leader-epoch-checkpoint must have contradicts `file_lineage`, nor the last one: the file may be later than
+        a cut of the log."""
         written = self.file_lineage or Lineage()
         said = [(epoch, written.epoch_for_offset(start)) for epoch, start in self.needed_lineage]
+        last = next((one.last_offset for one in reversed(self.segments) if one.last_offset is not None), None)
+        if said and last is not None:
+            said.append((self.epoch_starts[-1][0], written.epoch_for_offset(last)))
         return all(found == epoch or (found is None and self.may_begin_late) for epoch, found in said)
 
     @property
