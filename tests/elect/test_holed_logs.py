@@ -207,3 +207,24 @@ def test_of_a_key_that_only_the_leader_has_nobody_is_told_to_rebuild_the_leader(
     (step,) = plan_elections(audit_all(str(tmp_path), Settings()), up=(2,)).steps
     assert (step.action, step.brokers) == ("mend", (1,))
     assert "of a key that only one replica has, that one unless the key was deleted" in step.text, step.text
+
+
+@pytest.mark.parametrize("leader", [None, 1, 2])
+@pytest.mark.parametrize("lacked", [[1], []], ids=["a key", "nothing"])
+def test_that_keys_which_a_compacted_log_lacks_are_not_counted_is_said(
+    tmp_path: Path, leader: int | None, lacked: list[int]
+) -> None:
+    """Both logs end alike, and nothing says whether broker 1 lost the key or broker 2 kept it: "broker 1 loses nothing" was all."""
+
+    def batches(*offsets: int) -> list[bytes]:
+        return [encode_batch(offset, [Record(b"key %d" % offset, b"1")], 0) for offset in offsets]
+
+    whole = range(10)
+    brokers = {
+        1: Replica(batches(*(one for one in whole if one not in lacked)), first_base_offset=0, cleaned_to=5),
+        2: Replica(batches(*whole), cleaned_to=5),
+    }
+    answer = audit(tmp_path, brokers, leader=leader, quiesced=True, configs={"cleanup.policy": "compact"})
+    reasons = [row["reason"] for row in answer.rows("elections") if row["choice"] == "best"]
+    assert len(reasons) == (2 if lacked or leader is None else 0), answer
+    assert all(("different latest values (DIV-KEY-STATE) are not counted" in one) is bool(lacked) for one in reasons)

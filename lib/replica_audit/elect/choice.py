@@ -174,6 +174,8 @@ def choose(
         reason = f"{reason}. More may be lost: {say_unseen_tails(unseen)}"
     if codes := damaged.get(best.broker_id):
         reason = f"{reason}. {say_damage(best.broker_id, codes, perhaps)}"
+    if any(item.compaction is not None and item.compaction.keys.differing for item in case.comparisons):
+        reason = f"{reason}. Keys with different latest values (DIV-KEY-STATE) are not counted: readers see those of the leader alone"
     if below := case.undecided_below:
         reason = (
             f"{reason}. Losses below offset {below.end_offset} are not counted: it is not known whether the log goes on there in "
