@@ -356,9 +356,9 @@ class Results(ReportRows):
         *,
         at_once: bool = True,
     ) -> tuple[str, ...]:
-        """Commands that copy the log dirs of brokers, in this order, to a new snapshot and make the plan from it, for `partitions` and with
-        `options` of `elect`, or `at_once` a single one that makes it only if all was copied; the user fills in the log dirs. `kinds`: the
-        states of those that do not run. What an earlier try copied is moved aside."""
+        """Commands that copy the log dirs of brokers, in this order, to a new snapshot, and make the plan from it for
+        `partitions` with `options` of `elect`. `at_once`: a single command, which makes the plan only if all was copied. The
+        user fills in the log dirs. `kinds`: the states of brokers that do not run. What an earlier try copied is moved aside."""
         version = self.options.get("kafka_version")
         known = ["--kafka-version", version] if version else []
         script = ["capture-plan", "--move-aside", *_with_kinds(brokers, kinds), *known, "--to", COPIED_AGAIN]

@@ -241,7 +241,7 @@ def follow(
 
 
 def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
-    """Count a range that a copy holds and the candidate lacks as lost or not, if the candidate already leads.
+    """The part of a range that counts as lost, if a copy holds it and the candidate, which already leads, lacks it:
 
     | past the leader's end | the leader may have it: it was copied earlier | that is doubtful | counts |
     |---|---|---|---|

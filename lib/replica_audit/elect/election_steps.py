@@ -286,8 +286,8 @@ class PlanAttempt:
         return True
 
     def _look_for_quorum(self, places: Iterable[TopicPartition], *, is_elected: bool = False) -> bool:
-        """False if the brokers that are down are needed for a quorum of the controllers (H16): the partitions are given up.
-        `is_elected`: with a quorum, who is up leads by itself."""
+        """False if the controllers lack a quorum without brokers that are down (H16): the partitions are given up.
+        `is_elected`: with a quorum, a broker that is up leads by itself."""
         voters = self._state.controllers.voters
         down, lacking = self._missing_voters()
         if lacking <= 0:
@@ -501,8 +501,8 @@ class PlanAttempt:
         }
 
     def _without_markers(self, before: Set[TopicPartition]) -> Iterator[str]:
-        """A condition for a step that gives transactions a coordinator, where they had one `before` for these partitions, while others
-        have no leader."""
+        """A condition for a step that gives transactions a coordinator, besides those led `before`, while other
+        partitions have no leader."""
         new = self._coordinated - before
         begun = [(way, [place for place in new if way.leader(place) is not None]) for way in self._now] if new else []
         ways = [way for way, led in begun if led]

@@ -341,8 +341,8 @@ def _piece(
 
 def _shared(case: Case, facts: ReplicaFacts, start: int, leader_epoch: int | None = None) -> tuple[int, int]:
     """(proven, possible) committed ends for records from `start` on that are in no run. They belong to the
-    reference's history, except below its log start, where that may be unproven, and where its cleaner has left no
-    batch of their epoch and it now has another epoch."""
+    reference's history, with two exceptions: below its log start that may be unproven, and where its cleaner has
+    been it may have another epoch now, and no batch of theirs."""
     mark = case.high_watermark
     item = case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start

@@ -57,8 +57,8 @@ class MissingBatch:
 def proven_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
     """Offsets of one replica whose records were proven committed.
 
-    On the reference all below the proven high watermark; on a follower what it shares of that, and what a checkpoint or a
-    leader alone in the ISR proves of its own records (docs/semantics.md F.0).
+    On the reference, all below the proven high watermark; on a follower, what it shares of that, and its own records
+    that a checkpoint, or a leader alone in the ISR, proves committed (docs/semantics.md F.0).
     """
     found = _shared(case, facts, case.high_watermark.proven_lower)
     item = _comparison(case, facts)

@@ -43,9 +43,9 @@ def apply_retention(
 ) -> tuple[list[str], list[str]]:
     """Remove expired audits and the snapshots that then have none; returns the ids of both.
 
-    First `audits` marks them as removed, so that no reader takes half of one; its rows go last. An interrupted removal is
-    completed by the next one. With `vacuum` files that no version within the time-travel period needs are deleted, with parts
-    of reports that killed runs left, and the period of `Warehouse` is set on tables that were made with another.
+    First `audits` marks them as removed, so that no reader takes half of one; its rows go last. An interrupted removal
+    is completed by the next one. With `vacuum`, files that no version within the time-travel period needs, and parts of
+    reports left by killed runs, are deleted, and tables made with another period get that of `Warehouse`.
     """
     runs = attempts(warehouse, "audit")
     going = sorted(_ids(run.audit_id for run in runs if run.state == "removed"))

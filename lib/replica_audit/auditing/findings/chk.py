@@ -78,8 +78,8 @@ def _unusable(facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _without_topic_id(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
-    """CHK-MALFORMED for a log with records whose partition.metadata is missing: since 3.7 a broker of KRaft does not start with it, or
-    takes it for a stray one and begins an empty log (KAFKA-16814, `LogManager.isStrayKraftReplica`)."""
+    """CHK-MALFORMED for a log with records whose partition.metadata is missing: since 3.7 a KRaft broker does not start with it,
+    or takes it for a stray one and begins an empty log (KAFKA-16814, `LogManager.isStrayKraftReplica`)."""
     leadership, directory = case.leadership, facts.directory
     is_own = directory.epoch_file.state != "not_given" and directory.observed is None and directory.problem is None
     if not is_own or directory.topic_id is not None or facts.empty or case.options.leaves_out_ids:

@@ -273,9 +273,9 @@ def _why_copied_apart(
 
 
 def _may_be_later(case: Case, facts: ReplicaFacts) -> bool:
-    """True if a sound epoch file may be later than its log, which was cut in between: its newest epoch is later than
-    the log's and known to the metadata log (copied last), or it agrees with a replica of a later epoch to whose log
-    an unclean election took this one back, or may have since it was copied."""
+    """True if a sound epoch file may be later than its log, which was cut in between. Its newest epoch is later than
+    the log's, and known to the metadata log (copied last), if that is here; or it agrees with a replica of a later
+    epoch, to whose log an unclean election took this one back; or such an election may have followed the copy."""
     if case.evidence.was_at_rest or facts.is_at_rest or not facts.file_entries:
         return False
     (first, start), *begun = facts.file_entries
