@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from replica_audit.auditing.compare.alignment import CONFLICTS
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
 from replica_audit.auditing.replicas.lost_tails import lost_to
-from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.election import CleanElections, elections
 from replica_audit.protocol.lineage import Lineage
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from replica_audit.schema import SoleIsr
 
 
+#: Kinds of runs whose records epoch and offset identify across logs, which they do not where two logs differ in content only.
+_OF_EPOCHS = ("epoch",)
+
+
 class _Proven(NamedTuple):
     """A run with its records proven committed up to `end_offset`."""
 
@@ -45,45 +49,49 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm]) ->
     """
     proofs = [term for term in terms if term.proven]
     comparisons = [_with_terms(item, proofs, proven_to) for item in comparisons]
+    # Again, for what follows from what was proven only now.
+    comparisons = _with_shared_proofs(_with_shared_proofs(comparisons))
+    guesses = [term for term in terms if not term.proven]
+    return tuple(_with_terms(item, guesses, lambda run, _, proof: run._replace(likely=proof)) for item in comparisons)
+
+
+def _with_shared_proofs(comparisons: Sequence[Comparison]) -> Sequence[Comparison]:
     proven = [
         _Proven(item, run, run.committed_end, run.proof)
         for item in comparisons
         for run in item.runs
-        if run.conflicting and run.committed_end is not None and run.proof is not None
+        if run.committed_end is not None and run.proof is not None
     ]
-    comparisons = [
+    if not proven:
+        return comparisons
+    return [
         item._replace(runs=tuple(map(partial(_furthest, item, proven, _outside_runs(item)), item.runs)))
-        if proven
-        else item
         for item in comparisons
     ]
-    guesses = [term for term in terms if not term.proven]
-    return tuple(_with_terms(item, guesses, lambda run, _, proof: run._replace(likely=proof)) for item in comparisons)
 
 
 def _with_terms(
     item: Comparison, terms: Sequence[SoleTerm], add: Callable[[DivergentRange, int, CommitProof], DivergentRange]
 ) -> Comparison:
-    """Call `add` on the conflicting runs with the furthest of `terms`, as `_with_proof` does."""
-    reached = [(end, term) for term in terms if (end := committed_stretch(item.follower, term)) is not None]
-    if not reached or not item.runs:
-        return item
-    end, term = max(reached, key=lambda pair: pair[0])
-    return _with_proof(item, end, term.proof, lambda run: run.conflicting, add)
+    """Call `add` on the runs that `terms` reach, as `_with_proof` does, the latest term last."""
+    for term in terms:
+        kinds = CONFLICTS if item.follower.broker_id == term.leader_id else _OF_EPOCHS
+        item = _with_proof(item, committed_stretch(item.follower, term), term.proof, kinds, add)
+    return item
 
 
 def _with_proof(
     item: Comparison,
     end_offset: int,
     proof: CommitProof,
-    applies: Callable[[DivergentRange], bool],
+    kinds: Collection[str],
     add: Callable[[DivergentRange, int, CommitProof], DivergentRange],
 ) -> Comparison:
-    """Call `add` on each run to which the proof `applies`, if its `end_offset` is further than the run's own proof."""
+    """Call `add` on each run of one of the `kinds`, if the proof's `end_offset` is further than the run's own proof."""
 
     def extended(run: DivergentRange) -> DivergentRange:
         end = min(end_offset, run.end_offset)
-        is_further = applies(run) and end > max(run.start_offset, run.committed_end or 0)
+        is_further = run.kind in kinds and end > max(run.start_offset, run.committed_end or 0)
         return add(run, end, proof) if is_further else run
 
     return item._replace(runs=tuple(map(extended, item.runs)))
@@ -93,9 +101,9 @@ def _furthest(
     item: Comparison, proven: Sequence[_Proven], outside: NDArray[np.int64], run: DivergentRange
 ) -> DivergentRange:
     best = run
+    if not run.conflicting or run.committed_end == run.end_offset:
+        return run
     for other in proven:
-        if not run.conflicting or other.run is run:
-            continue
         end = _committed_by(item, run, other, outside)
         if end > max(run.start_offset, best.committed_end or 0):
             proof = other.proof if other.item is item else _of_other(other.proof)
@@ -124,17 +132,15 @@ def _parting(one: Comparison, other: Comparison) -> int:
     if one is other:
         return one.follower.log_end_offset
     theirs = {batch.base_offset: _key(other, batch) for batch in _conflicting(other)}
-    compacted = one.follower.compacted or other.follower.compacted
-    first = min(theirs, default=0)
-    end = other.follower.log_end_offset
+    start, end = other.follower.local_start_offset, other.follower.log_end_offset
     return next(
         (
             batch.base_offset
             for batch in _conflicting(one)
             if theirs.get(batch.base_offset, _key(one, batch)) != _key(one, batch)
-            or (not compacted and batch.base_offset not in theirs and first <= batch.base_offset < end)
+            or (not one.follower.compacted and batch.base_offset not in theirs and start <= batch.base_offset < end)
         ),
-        max(one.follower.log_end_offset, end),
+        end,
     )
 
 
@@ -154,7 +160,7 @@ def _outside_runs(item: Comparison) -> NDArray[np.int64]:
 
 def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
     """Offset up to which two runs without epochs start with the same batches, as far as those of `other` are committed."""
-    keys = {_key(other.item, batch) for batch in other.run.batches if batch.base_offset < other.end_offset}
+    keys = {_key(other.item, batch) for batch in other.run.batches}
     end = -1
     for batch in run.batches:
         if _key(item, batch) not in keys:
@@ -300,16 +306,19 @@ def _proof_of_term(
     )
 
 
-def committed_stretch(facts: ReplicaFacts, term: SoleTerm) -> int | None:
-    """Offset up to which a replica's log is that of the leader of `term`; None if nothing shows it.
+def committed_stretch(facts: ReplicaFacts, term: SoleTerm) -> int:
+    """Offset up to which a replica's log is that of the leader of `term`; 0 if nothing shows it.
 
-    An epoch has one leader, so a log with its records has that leader's log below them.
+    An epoch has one leader, so a log with its records has that leader's log below them. The leader's own has them up to where its epoch
+    file, which may be the later one, agrees with it.
     """
-    own = facts.broker_id == term.leader_id and _knows(facts, term.leader_epoch)
-    if not own and facts.lineage.start_of(term.leader_epoch) is None:
-        return None
-    later = [start for epoch, start in facts.lineage if epoch > term.leader_epoch]
-    return min(later, default=facts.log_end_offset)
+    if facts.lineage.start_of(term.leader_epoch) is not None:
+        later = [start for epoch, start in facts.lineage if epoch > term.leader_epoch]
+        return min(later, default=facts.log_end_offset)
+    written = facts.sound_file_lineage
+    if facts.broker_id != term.leader_id or written is None or written.start_of(term.leader_epoch) is None:
+        return 0
+    return facts.lineage.shared_with(written, facts.log_end_offset)
 
 
 class LostMark(NamedTuple):
@@ -323,11 +332,6 @@ class LostMark(NamedTuple):
     """Lineage by its epoch file, including lost records."""
     certain: bool
     """False if its log may have been cut instead, so that it is of another history than the checkpoint."""
-
-    def has(self, batch_epoch: int | None, offset: int) -> bool:
-        """True if a record of another log is one of this log's committed records."""
-        known = batch_epoch is not None and batch_epoch >= 0 and offset < self.proven_end
-        return known and self.lineage.epoch_for_offset(offset) == batch_epoch
 
 
 def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[LostMark, ...]:
@@ -353,19 +357,13 @@ def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
     ends = [
         min(batch.end_offset, mark.proven_end)
         for run in item.runs
-        if _may_share(run)
         for batch in run.batches
-        if mark.has(batch.epoch, batch.base_offset)
+        if batch.epoch is not None and mark.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
     ]
     if not ends:
         return item
     # A log with a record of an epoch has its leader's log below it.
-    return _with_proof(item, max(ends), _proof_of_mark(item, mark), _may_share, proven_to)
-
-
-def _may_share(run: DivergentRange) -> bool:
-    """True if epoch and offset identify the run's records across logs; False if the two sides differ there in content only."""
-    return run.conflicting and run.kind != "content"
+    return _with_proof(item, max(ends), _proof_of_mark(item, mark), _OF_EPOCHS, proven_to)
 
 
 def _proof_of_mark(item: Comparison, mark: LostMark) -> CommitProof:
@@ -451,10 +449,6 @@ def _ends(facts: ReplicaFacts) -> Iterator[int]:
 
 
 def _lineage(facts: ReplicaFacts) -> Lineage:
-    """Epochs of all remaining batches, including those below the log start; below the first of them, those of the epoch file."""
-    written = lineage_of_batches(facts.epoch_starts)
-    found = facts.sound_file_lineage
-    if found is None:
-        return written
-    first = next((start for _, start in written), None)
-    return Lineage.of((*(entry for entry in found if first is None or entry[1] < first), *written))
+    """Epochs of all remaining batches, including those below the log start; below the first of them, those of the epoch file,
+    whose others they replace."""
+    return Lineage.of((*(facts.sound_file_lineage or ()), *facts.found_batches))
