@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.histories import history
 from tests.support.made_cases import case, compared, leadership, log, segment
 
 from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, is_preallocated, why_down, why_open
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.model import ChunkDigest
 
 #: A length of no configuration.
 ODD = 12_345
@@ -95,6 +97,9 @@ def test_zeros_that_were_preallocated(
 
 
 BOTH = [(1, 40), (2, 35)]
+#: Broker 1 led last, in epoch 3, and announced its stop.
+LED = history({"leader_id": 2}, {"leader_id": 3}, {"leader_id": 1}, {"leader_id": None})
+LED = (*LED[:-1], LED[-1]._replace(leader_stopped=True))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,22 @@ BOTH = [(1, 40), (2, 35)]
             "and broker 3, of which no log is here, may lead",
         ),
         ({}, {}, {}, {"outdated": leadership(replicas=(1, 2))}, BOTH, None),
+        (
+            {"leader_epoch": 1},
+            {},
+            {},
+            {},
+            BOTH[1:],
+            "broker 2 has records of leader epoch 2, later than that of broker 1",
+        ),
+        (
+            {"leader_id": None, "history": LED},
+            {"clean_shutdown": True},
+            {},
+            {},
+            BOTH[1:],
+            "is not the one with which it led",
+        ),
         ({}, {}, {}, {"outdated": leadership(replicas=None)}, BOTH, None),
     ],
 )
@@ -166,3 +187,42 @@ def test_log_ends_that_bound_the_high_watermark(
     assert [(end.broker_id, end.offset) for end in found] == ends
     assert [end.limiting_broker_id for end in found] == [None if broker == 1 else broker for broker, _ in ends]
     assert len(reasons) == (why is not None) and (why or "") in "".join(reasons)
+
+
+OUT, IN = {"isr": (1, 3)}, {"isr": (1, 2, 3)}
+
+
+def written_until(time_ms: int | None) -> dict[str, Any]:
+    return {
+        "chunks": {0: ChunkDigest(0, 1, 1, 1, 0, 0, 0, None, None), 1: ChunkDigest(1, 1, 1, 1, 0, 0, 0, 0, time_ms)}
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "two", "one_moment", "why"),
+    [
+        ([], {}, False, None),
+        ([OUT, IN], {}, False, "may have been copied before it came in sync"),
+        ([OUT, IN], {}, True, None),
+        ([OUT, IN], {"end": 40}, False, None),
+        ([OUT, IN], {"was_down": True}, False, None),
+        ([OUT | {"elr": (2,)}, IN | {"elr": ()}], {}, False, None),
+        # A record of that time shows that it was copied later.
+        ([OUT, IN], written_until(1002), False, None),
+        ([OUT, IN], written_until(1001), False, "may have been copied before it came in sync"),
+        ([OUT, IN], written_until(None), False, "may have been copied before it came in sync"),
+        ([OUT, IN, OUT, IN], written_until(1003), False, "may have been copied before it came in sync"),
+        ([], {"checkpoint_epochs": ((0, 0), (2, 20), (3, 30))}, False, "was cut after it was copied"),
+        ([], {"checkpoint_epochs": ((0, 0), (2, 20), (3, 30))}, True, None),
+    ],
+)
+def test_a_member_that_was_copied_too_early_bounds_nothing(
+    changes: list[dict], two: dict[str, Any], one_moment: bool, why: str | None
+) -> None:
+    """Broker 2, which is in sync by now, ends at 35."""
+    known = leadership(source="metadata_log", leader_epoch=3, history=history(*map(dict, changes)))
+    item = compared(log(2, (0, 0), (2, 20), **{"end": 35, "high_watermark_checkpoint": 30, **two}))
+    made = case(log(1, (0, 0), (2, 20), (3, 30), end=40), item, said=known, history=known.history)
+    found, reasons = bounding_ends(made.reference, made.comparisons, known, one_moment=one_moment)
+    assert len(found) == (2 if why is None else 1)
+    assert (why is None and not reasons) or why in reasons[0]

@@ -73,8 +73,8 @@ def bounding_ends(
         if facts.broker_id not in members:
             continue
         reason = why_open(facts, replicas, leadership) or why_down(facts, leadership)
-        if reason is None and not one_moment and later_entry(facts, replicas) is not None:
-            reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
+        if not one_moment:
+            reason = reason or _why_of_before(reference, facts, replicas)
         if reason is not None:
             open_ends.append(reason)
             continue
@@ -88,6 +88,21 @@ def bounding_ends(
     return found, open_ends
 
 
+def _why_of_before(reference: Reference, facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> str | None:
+    """Reason, as a clause, why a log that is shorter than the reference's may have been copied before it was cut, or before its broker
+    came in sync; None if it was not. A record that is as late as the change of the ISR shows that it was copied since."""
+    if later_entry(facts, replicas) is not None:
+        return f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
+    if facts.is_at_rest or facts.log_end_offset >= reference.facts.log_end_offset:
+        return None
+    members = [{*state.isr, *state.elr} for state in reference.history]
+    changes = zip(reference.history[1:], members, members[1:])
+    joined = [state.time_ms for state, before, now in changes if facts.broker_id in now - before]
+    if not joined or any((chunk.last_timestamp_ms or 0) >= joined[-1] for chunk in facts.chunks.values()):
+        return None
+    return f"broker {facts.broker_id} may have been copied before it came in sync"
+
+
 def _why_leader_is_open(
     reference: Reference, replicas: Sequence[ReplicaFacts], leadership: Leadership | None
 ) -> str | None:
@@ -96,6 +111,11 @@ def _why_leader_is_open(
     if reference.predates:
         led = "led last" if reference.leader_id is None else f"began to lead in epoch {reference.leader_epoch}"
         return f"the files of broker {leader.broker_id} were copied before it {led}"
+    if later := next(
+        (one for one in replicas if one is not leader and reference.is_before(one.last_leader_epoch)), None
+    ):
+        newest = later.last_leader_epoch
+        return f"broker {later.broker_id} has records of leader epoch {newest}, later than that of broker {leader.broker_id}"
     if led_with_another_log(leader, leadership):
         return f"the log of broker {leader.broker_id} is not the one with which it led last"
     if reason := why_open(leader, replicas, leadership) or why_down(leader, leadership):
