@@ -347,7 +347,7 @@ class Case:
 
     def why_gone_down(self, facts: ReplicaFacts) -> str | None:
         """Clause on why a replica's broker, though it counts as down, may have gone down only while its files were
-        copied, so that they are of two moments; None if it cannot (C.2, "Down when copied")."""
+        copied, which are then from different moments; None if it cannot (C.2, "Down when copied")."""
         if self.options.quiesced or facts.is_as_stopped or not self.options.times.may_have_gone_down(facts):
             return None
         return (

@@ -200,8 +200,8 @@ def _facts_of(
 
 
 def _is_offline(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-    """True if a replica's log dir is offline, so that its broker has not begun another log instead: by the metadata
-    log, or by another source if there is no leader although the broker, which runs, is in sync."""
+    """True if a replica's log dir is offline, so that its broker has not begun another log instead. The metadata log
+    names such log dirs; without one, it follows if there is no leader although the broker, which runs, is in sync."""
     if leadership is None:
         return False
     if leadership.source != "metadata_log":

@@ -126,8 +126,8 @@ class ToldRows:
         return hit | self._first("group_offsets", rows, ())
 
     def _keep_states(self, rows: pa.Table, codes: _Codes) -> None:
-        """Hold, of each partition not in detail, the last state of each source and the last committed one, and one of those with
-        eligible leader replicas."""
+        """Keep, for each partition not in detail, the last and the last committed state of each source, and all with
+        `fenced`; also, once in all, a state with eligible leader replicas."""
         names = ("source", "entry", "uncommitted", "fenced")
         columns = [codes.tolist(), *(rows[name].to_pylist() for name in names)]
         last: dict[tuple[object, ...], tuple[int, int]] = {}
