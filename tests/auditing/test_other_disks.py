@@ -472,6 +472,22 @@ def test_the_log_on_the_former_disk_of_a_broker_is_asked_for_where_the_leader_ma
     assert any("Look for that disk" in step.text for step in steps) is is_left, steps
 
 
+@pytest.mark.parametrize("has_followed", [True, False])
+def test_a_former_disk_is_asked_for_where_nobody_kept_what_an_unclean_leader_on_the_new_one_lacked(
+    tmp_path: Path, has_followed: bool
+) -> None:
+    """The last one in sync has all of it, until it follows the empty log."""
+    uncleanly = [write.change(TOPIC_ID, leader=-1), write.change(TOPIC_ID, leader=1, isr=(1,), recovering=True)]
+    since = [write.change(TOPIC_ID, isr=(1, 2))] if has_followed else [write.registration_change(2, 1)]
+    begun = Replica(written(0, 10, 3), topic_id=TOPIC_ID, epochs=[(3, 0)])
+    write_log_dir(tmp_path / "broker-1", 1, [begun], directory_id=NEW)
+    write_log_dir(tmp_path / "broker-2", 2, [begun if has_followed else _OF_2], directory_id=OTHER)
+    metadata = {100: write.history([*_BOTH_HAVE, _TWO], _LED_BY_2, _NEW_OF_TWO, *uncleanly, *since)}
+    write_snapshot(tmp_path, {}, metadata=metadata)
+    answer = Answer(tables_of(audit_all(str(tmp_path), Settings())))
+    assert bool(answer.found("CAP-MISSING-REPLICA", 1)) is has_followed, answer
+
+
 def test_a_former_disk_that_is_here_has_what_the_new_log_lacks(tmp_path: Path) -> None:
     former = Replica(written(0, 20, 0), topic_id=TOPIC_ID, high_watermark=20)
     write_log_dir(tmp_path / "broker-1", 1, [_BEGUN], directory_id=NEW)

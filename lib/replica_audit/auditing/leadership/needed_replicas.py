@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.literals import Need
-from replica_audit.protocol.election import elections, last_led
+from replica_audit.protocol.election import Election, elections, last_led
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
@@ -86,8 +87,8 @@ def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> 
     """Logs of brokers that started their replica over on another disk (`PartitionState.begun_anew`) while the leader may lack what those
     had: the broker was in sync, and then its new log led, another was elected uncleanly, or nobody was and nobody else was in sync.
 
-    Without logs that are among `copies`, or that the new log was a copy of: it has the epoch in which the former one was led, or
-    had followed the leader of that time until it was elected.
+    Without logs that are among `copies`, or of which the new log was a copy, since it has the epoch in which the former one was led. Elections
+    count until the new log has followed. An unclean one does not if one of `copies` had all then, and has not followed since.
     """
     history = () if leadership is None else leadership.committed
     elected = elections(history) if any(state.begun_anew for state in history) else ()
@@ -99,22 +100,32 @@ def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> 
             own = [facts for facts in copies if facts.broker_id == broker_id]
             if led is None or any(facts.directory.directory_id == former for facts in own):
                 continue
-            first = next((one for one in elected if one.metadata_offset > led.metadata_offset), None)
+            since = [one for one in history if one.leader_id is not None and one.metadata_offset > led.metadata_offset]
+            gone = next((one.metadata_offset for one in since if broker_id not in one.isr), math.inf)
+            followed = (one.metadata_offset for one in since if one.metadata_offset > gone and broker_id in one.isr)
+            until = next(followed, math.inf)
+            before_that = [one for one in elected if led.metadata_offset < one.metadata_offset <= until]
             is_copy = any(_knows(facts, led.leader_epoch) for facts in own)
             if (anew.leader_id, anew.leader_epoch) == (broker_id, led.leader_epoch):
                 is_left = True  # It led on, and wrote that epoch in its new log.
-            elif first is None:
+            elif not before_that:
                 is_left = {*led.isr, *led.elr} == {broker_id} and not is_copy
-            elif first.leader_id == broker_id:
-                since = [
-                    state for state in history if led.metadata_offset < state.metadata_offset < first.metadata_offset
-                ]
-                has_followed = any(state.leader_id is not None and broker_id not in state.isr for state in since)
-                is_left = broker_id in first.had_all and not has_followed and not is_copy
+            elif before_that[0].clean and before_that[0].leader_id == broker_id:
+                is_left = not is_copy
             else:
-                is_left = not first.clean and broker_id in first.had_all
+                others = {facts.broker_id for facts in copies} - {broker_id}
+                is_left = any(
+                    not (one.clean or others & _had_all_since(one, history) or (is_copy and one.leader_id == broker_id))
+                    for one in before_that
+                )
             if is_left:
                 yield LogLeft(broker_id, former, anew)
+
+
+def _had_all_since(election: Election, history: Sequence[PartitionState]) -> set[int]:
+    """Replicas that had everything committed at an election, and have not followed since."""
+    later = [state for state in history if state.metadata_offset >= election.metadata_offset]
+    return {*election.had_all} - _members(later)
 
 
 def _knows(facts: ReplicaFacts, epoch: int) -> bool:
