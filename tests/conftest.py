@@ -20,8 +20,8 @@ OPT_IN = ("airflow", "s3", "brokers")
 if place := in_memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
 
-# Answers of captures are kept for the whole run; to look through them for garbage every 700 objects takes a twentieth of it.
-gc.set_threshold(20_000, 20, 50)
+# Answers of captures are kept for the whole run; to look through them for garbage often takes up to a tenth of it.
+gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_sessionfinish():
