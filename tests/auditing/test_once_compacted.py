@@ -75,9 +75,12 @@ HOLES = [(40,), (45, 50), (30,)]
 @pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT])
 @pytest.mark.parametrize(("holes", "holed"), itertools.product(HOLES, (1, 2)))
 def test_a_hole_above_every_cleaner_is_no_compaction(tmp_path, configs, holes, holed):
+    """Nor can one have gone on since: the brokers were stopped, or no cleaner works on the topic any more."""
     logs = {1: CLEANED, 2: CLEANED}
     logs[holed] = _without(CLEANED, *holes)
     brokers = {1: Replica(logs[1], cleaned_to=30), 2: Replica(logs[2], cleaned_to=12), 3: Replica(CLEANED)}
+    if configs in ({}, COMPACT):
+        brokers = {broker: replace(one, clean_shutdown=True) for broker, one in brokers.items()}
     answer = audit(tmp_path, brokers, configs=configs, in_order=True)
     others = (2, 3) if holed == 1 else (2,)
     for broker in others:
@@ -112,6 +115,37 @@ def test_a_running_cleaner_may_have_gone_on_after_its_checkpoint_was_copied(tmp_
     (hole,) = (row for row in answer.found("LOG-GAP", 2) if row["start_offset"] == 40)
     assert hole["severity"] == ("medium" if clean else "low")
     assert audit(tmp_path / "delete", brokers, configs=DELETE).runs(2), "no cleaner works on it any more"
+
+
+@pytest.mark.parametrize("holed", [1, 2])
+@pytest.mark.parametrize(
+    ("began", "kind", "configs", "is_hole"),
+    [
+        (10, "live", COMPACT, False),
+        (12, "live", COMPACT, False),
+        (14, "live", COMPACT, True),  # when the other had been copied, it still had the records
+        (10, "stopped", COMPACT, True),
+        (10, "live", DELETE, True),
+        (10, "live", {}, False),
+    ],
+)
+def test_a_replica_may_have_fetched_what_another_cleaned_after_its_copy(tmp_path, holed, began, kind, configs, is_hole):
+    """Its gap is in the one segment, which its own cleaner never touches; the other's copy still has the records."""
+    whole = 3 - holed
+    log = Replica(GONE, cleaned_to=30)
+    brokers = {whole: log, holed: replace(log, batches=_without(GONE, 40))}
+    snapshot = write_snapshot(tmp_path, brokers, [Listed(1, (1, 2), (1, 2), configs=configs)])
+    copied = [
+        {"broker_id": one, "log_dir": f"broker-{one}", "kind": kind}
+        | {"started": f"2023-11-14T22:30:{start}Z", "finished": f"2023-11-14T22:30:{start + 1}Z"}
+        for one, start in ((holed, 10), (whole, began))
+    ]
+    write_manifest(snapshot, brokers=copied)
+    found = [row for row in audit_all(str(snapshot), Settings(quiet=True)).findings if row.start_offset == 40]
+    assert ("DIV-PRESENCE" in {row.code for row in found if row.confidence == "proven"}) == is_hole, found
+    (gap,) = (row for row in found if row.code == "LOG-GAP")
+    assert (gap.broker_id, gap.severity) == (holed, "medium" if is_hole else "low")
+    assert is_hole or all(row.severity in ("info", "low") for row in found), found
 
 
 def test_many_gaps_of_one_segment_are_inherited_too(tmp_path):
@@ -161,7 +195,10 @@ def test_a_latest_value_that_a_live_replica_lacks_is_told_all_the_same(tmp_path)
 def test_the_newest_segment_of_files_in_any_order_may_have_been_cleaned(tmp_path, in_order):
     """Listed while it was active, and copied after newer ones had begun, so that the cleaner came to it (X: 4.3.1)."""
     full = [encode_batch(base, [Record(b"%d" % (base % 9), b"v")], 0) for base in range(12)]
-    brokers = {1: Replica(full, per_segment=3), 2: Replica(_without(full, 1, 2), cleaned_to=1, per_segment=12)}
+    brokers = {
+        1: Replica(full, per_segment=3, clean_shutdown=True),
+        2: Replica(_without(full, 1, 2), cleaned_to=1, per_segment=12),
+    }
     answer = audit(tmp_path, brokers, configs=COMPACT, in_order=in_order)
     assert (answer.verdict == "COMMITTED_DIVERGENCE") == in_order, answer
     assert bool(answer.found("TRN-REPLAY-GAP", 2)) == in_order

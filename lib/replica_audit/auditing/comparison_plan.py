@@ -101,12 +101,12 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
     def of_topic(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:
         return [facts for facts in some if facts.directory.topic_id in (present, None)]
 
-    known = with_cleaning(of_topic(copies), leadership, at_rest)
+    known = with_cleaning(of_topic(copies), leadership, at_rest, times.is_later)
     epochs = {epoch == ABSENT for facts in known for epoch, _ in facts.epoch_starts}
     known = [replace(facts, is_converted=len(epochs) > 1) for facts in known]
 
     def beside_known(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:
-        return [with_cleaning([*known, facts], leadership, at_rest)[-1] for facts in of_topic(some)]
+        return [with_cleaning([*known, facts], leadership, at_rest, times.is_later)[-1] for facts in of_topic(some)]
 
     foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
     of_brokers: dict[int, list[ReplicaFacts]] = defaultdict(list)

@@ -129,7 +129,7 @@ def test_a_gap_on_both_sides_between_two_segments_is_no_missing_file(tmp_path):
 @pytest.mark.parametrize(("cleaned_to", "severity"), [(20, "info"), (5, "medium")])
 def test_a_gap_is_compaction_only_below_the_cleaner_checkpoint(tmp_path, cleaned_to, severity):
     holed = [*WHOLE[:2], *WHOLE[3:]]
-    brokers = {1: Replica(holed, cleaned_to=cleaned_to), 2: Replica(holed)}
+    brokers = {1: Replica(holed, cleaned_to=cleaned_to), 2: Replica(holed, clean_shutdown=True)}
     answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact"}, in_order=True)
     assert answer.one("LOG-GAP", 1)[0] == severity
 

@@ -6,7 +6,7 @@ progress of its own cleaner. So the policy and the progress are properties of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from replica_audit.auditing.replicas.replica_facts import Cleaning, ReplicaFacts
@@ -35,10 +35,16 @@ def is_compacted_now(leadership: Leadership | None) -> bool | None:
     return False if leadership.configs or leadership.history else None
 
 
-def with_cleaning(copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool) -> list[ReplicaFacts]:
+def with_cleaning(
+    copies: Sequence[ReplicaFacts],
+    leadership: Leadership | None,
+    at_rest: bool,
+    is_later: Callable[[ReplicaFacts, ReplicaFacts], bool],
+) -> list[ReplicaFacts]:
     """Give each copy of a partition the progress of its own cleaner and of the others'.
 
     `at_rest`: all copies are of one moment, so that no cleaner advanced between the copies of a checkpoint and of the segments.
+    `is_later` says whether the copy of the first surely began after that of the second had ended.
     """
     is_known = _was_compacted(leadership) or any(map(_shows_cleaner, copies))
     if not is_known and not _may_be_compacted(copies, leadership):
@@ -55,7 +61,11 @@ def with_cleaning(copies: Sequence[ReplicaFacts], leadership: Leadership | None,
         others = [other for other in copies if other is not facts]
         shared = joined(part for other in others for part in _absent(other, facts))
         between = facts.in_any_order and not is_final[place]
-        cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared, between)
+        later = any(
+            not (other is facts or final or other.is_at_rest or is_later(other, facts))
+            for other, final in zip(copies, is_final, strict=True)
+        )
+        cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared, between, later)
         found.append(replace(facts, compacted=True, compaction_is_assumed=not is_known, cleaning=cleaning))
     return found
 

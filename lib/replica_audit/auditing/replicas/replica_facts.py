@@ -204,6 +204,8 @@ class Cleaning(NamedTuple):
     between_copies: bool = False
     """True if it may have worked between the copies of the segments, which are then of different moments: a merged segment may
     lie beside one that it replaced, and records may have been removed because of later ones past the end of the copy."""
+    from_later_leader: bool = False
+    """True if it may have fetched from another replica whose cleaner had gone on since that one was copied: any gap may be inherited."""
 
     def explains(self, start: int, end: int, own: int, furthest: int) -> bool:
         """True if a cleaner removed what the replica lacks at [start, end): its own, which reached `own`, or that of the
@@ -302,9 +304,10 @@ class ReplicaFacts:
         return self.compacted and known.explains(start_offset, end_offset, known.cleaned_to, known.furthest)
 
     def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
-        """True if it may, allowing for cleaners that advanced between the copies of checkpoints and segments."""
+        """True if it may, allowing for cleaners that advanced between the copies of checkpoints and segments, or before the replica fetched."""
         known = self.cleaning
-        return self.compacted and known.explains(start_offset, end_offset, known.reached, known.furthest_reached)
+        is_explained = known.explains(start_offset, end_offset, known.reached, known.furthest_reached)
+        return self.compacted and (known.from_later_leader or is_explained)
 
     @cached_property
     def is_as_stopped(self) -> bool:
