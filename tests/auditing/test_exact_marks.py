@@ -89,6 +89,9 @@ CLEAN: dict[str, Any] = {"clean_shutdown": True}
         ({}, 35, {"clean_shutdown": False}, {}, None),
         ({}, 35, {}, {"clean_shutdown": False}, None),
         ({}, 35, {"in_any_order": True}, {}, None),
+        # The epoch file is damaged: the batches say where the epoch began.
+        ({}, 15, {"checkpoint_epochs": ((0, 0), (2, 12))}, {}, (10, 20, "interval")),
+        ({}, 15, {"checkpoint_epochs": ((2, 0), (0, 20))}, {}, (10, 20, "interval")),
         ({"leader_id": 1}, 35, {}, {}, None),
         # Who led last, or is in sync, is not here; nobody ever led.
         ({"history": STATES[:2] + STATES[3:]}, 35, {}, {}, None),

@@ -332,6 +332,13 @@ MARKED = {(2, "broker-2", HIGH_WATERMARKS): 38}
         # Nobody was elected since, or not in the reference's log.
         ({}, {"history": history()}, {}, None),
         ({}, {}, {"facts": log(3, (0, 0))}, None),
+        # The leader wrote nothing since, or its first records are compacted away: only its epoch file says where the epoch began.
+        ({}, {}, {"facts": log(3, (0, 0), end=33, checkpoint_epochs=((0, 0), (1, 33)))}, (33, 38, 1)),
+        ({}, {}, {"facts": log(3, (0, 0), (1, 37), compacted=True, checkpoint_epochs=((0, 0), (1, 33)))}, (33, 38, 1)),
+        # A damaged epoch file does not.
+        ({}, {}, {"facts": log(3, (0, 0), end=33, checkpoint_epochs=((1, 33), (0, 0)))}, None),
+        ({}, {}, {"facts": log(3, (0, 0), (1, 36), checkpoint_epochs=((0, 0), (1, 33)))}, (36, 38, 1)),
+        ({}, {}, {"facts": log(3, (0, 0), (1, 36), compacted=True, checkpoint_epochs=((1, 0), (2, 9)))}, (36, 38, 1)),
     ],
 )
 def test_marks_of_brokers_without_the_partition(

@@ -407,7 +407,7 @@ def orphaned_marks(
             continue
         was_in_sync = any(broker_id in state.isr for state in history if state.metadata_offset < fenced_at)
         later = [one.leader_epoch for one in elections(history) if one.metadata_offset >= fenced_at]
-        starts = [(start, epoch) for epoch, start in reference.facts.epoch_entries if later and epoch >= min(later)]
+        starts = [(start, epoch) for epoch, start in reference.facts.sound_entries if later and epoch >= min(later)]
         if was_in_sync and starts and min(starts)[0] < mark:
             start, epoch = min(starts)
             yield OrphanedMark(broker_id, log_dir, start, mark, epoch)

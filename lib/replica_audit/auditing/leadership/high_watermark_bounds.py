@@ -584,7 +584,7 @@ def _clean_shutdown(
     if not all(one in replicas and replicas[one].was_stopped_before_copy for one in {*last.isr, facts.broker_id}):
         return None
     first = _first_epoch(leadership.committed, last)
-    starts = (start for epoch, start in facts.epoch_entries if first <= epoch <= last.leader_epoch)
+    starts = (start for epoch, start in facts.sound_entries if first <= epoch <= last.leader_epoch)
     return _CleanStop(checkpoint, facts.high_watermark, min(starts, default=facts.log_end_offset))
 
 

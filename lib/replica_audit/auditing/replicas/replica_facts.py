@@ -482,6 +482,14 @@ class ReplicaFacts:
         """(leader epoch, start offset) by the batches, then by the epoch file as found."""
         return (*self.lineage, *self.file_entries)
 
+    @property
+    def sound_entries(self) -> tuple[tuple[int, int], ...]:
+        """(leader epoch, start offset) by the batches, then by a sound epoch file that does not contradict them, where they do not tell:
+        outside the log or, since the first batches of an epoch may be gone, in a compacted one."""
+        written = (self.sound_file_lineage or ()) if self.is_file_of_batches else ()
+        within = range(self.local_start_offset, 0 if self.compacted else self.log_end_offset)
+        return (*self.lineage, *(entry for entry in written if entry[1] not in within))
+
     @cached_property
     def reached_offset(self) -> int:
         """Offset that the log had reached when its epoch file was written: the log end, or the start of an epoch of the file past it.
