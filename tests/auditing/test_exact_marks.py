@@ -57,6 +57,9 @@ def narrowed(
         (ALONE | {"isr": (2,)}, {}, {}, False),
         (ALONE | {"fenced": None}, {}, {}, False),
         (ALONE | {"fenced": ()}, {}, {}, False),
+        # Its log may be later than what says that it is alone.
+        (ALONE, {}, {"one": {"in_any_order": True}}, False),
+        (ALONE, {}, {"two": {"in_any_order": True}}, True),
         (ALONE | {"replicas": (1, 2, 3)}, {}, {}, False),
         # One has to suffice, but in a version in which the high watermark moves all the same.
         (ALONE | {"configs": {"min.insync.replicas": "2"}}, {}, {}, False),

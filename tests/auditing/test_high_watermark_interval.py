@@ -8,6 +8,7 @@ import pytest
 from tests.support.made_cases import case, compared, leadership, log
 
 from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark, bound_high_watermark
 from replica_audit.model import OffsetRange
 
@@ -42,6 +43,7 @@ def bounded(
         leadership=known,
         cleaner_bound=False,
         one_moment=one_moment,
+        times=CaptureTimes(),
         shorter=shorter,
         stable=None,
     )

@@ -8,9 +8,11 @@ import pytest
 from tests.support.histories import history
 from tests.support.made_cases import case, compared, leadership, log, segment
 
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, is_preallocated, why_down, why_open
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import ChunkDigest
+from replica_audit.snapshot.inventory import CopiedLogDir
 
 #: A length of no configuration.
 ODD = 12_345
@@ -183,13 +185,16 @@ def test_log_ends_that_bound_the_high_watermark(
         said=known,
         **{"leader_id": known.leader_id, "elr": known.elr, **of_reference},
     )
-    found, reasons = bounding_ends(made.reference, made.comparisons, known, one_moment=False)
+    found, reasons = bounding_ends(made.reference, made.comparisons, known, one_moment=False, times=CaptureTimes())
     assert [(end.broker_id, end.offset) for end in found] == ends
     assert [end.limiting_broker_id for end in found] == [None if broker == 1 else broker for broker, _ in ends]
     assert len(reasons) == (why is not None) and (why or "") in "".join(reasons)
 
 
 OUT, IN = {"isr": (1, 3)}, {"isr": (1, 2, 3)}
+#: The terms in which brokers 3 and 1 led, in epochs 1 and 2.
+THREE, ONE = {"leader_id": 3}, {"leader_id": 1}
+JOINED = [THREE, ONE, OUT, IN]
 
 
 def written_until(time_ms: int | None) -> dict[str, Any]:
@@ -201,28 +206,47 @@ def written_until(time_ms: int | None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "two", "one_moment", "why"),
     [
-        ([], {}, False, None),
-        ([OUT, IN], {}, False, "may have been copied before it came in sync"),
-        ([OUT, IN], {}, True, None),
-        ([OUT, IN], {"end": 40}, False, None),
-        ([OUT, IN], {"was_down": True}, False, None),
-        ([OUT | {"elr": (2,)}, IN | {"elr": ()}], {}, False, None),
-        # A record of that time shows that it was copied later.
-        ([OUT, IN], written_until(1002), False, None),
-        ([OUT, IN], written_until(1001), False, "may have been copied before it came in sync"),
-        ([OUT, IN], written_until(None), False, "may have been copied before it came in sync"),
-        ([OUT, IN, OUT, IN], written_until(1003), False, "may have been copied before it came in sync"),
-        ([], {"checkpoint_epochs": ((0, 0), (2, 20), (3, 30))}, False, "was cut after it was copied"),
-        ([], {"checkpoint_epochs": ((0, 0), (2, 20), (3, 30))}, True, None),
+        ([THREE, ONE], {}, False, None),
+        (JOINED, {}, False, "may have been copied before it came in sync"),
+        (JOINED, {}, True, None),
+        (JOINED, {"end": 40}, False, None),
+        (JOINED, {"was_down": True}, False, None),
+        ([THREE, ONE, OUT | {"elr": (2,)}, IN | {"elr": ()}], {}, False, None),
+        # A record of that time shows that it was copied later, as a later epoch and the begin of the copy do.
+        (JOINED, written_until(1004), False, None),
+        (JOINED, written_until(1003), False, "may have been copied before it came in sync"),
+        (JOINED, written_until(None), False, "may have been copied before it came in sync"),
+        ([*JOINED, OUT, IN], written_until(1005), False, "may have been copied before it came in sync"),
+        ([OUT, THREE, IN, ONE], {}, False, None),
+        (JOINED, {"begun": 3004}, False, None),
+        (JOINED, {"begun": 3003}, False, "may have been copied before it came in sync"),
+        ([THREE, ONE], {"checkpoint_epochs": ((0, 0), (2, 20), (3, 30))}, False, "was cut after it was copied"),
+        ([THREE, ONE], {"checkpoint_epochs": ((0, 0), (2, 20), (3, 30))}, True, None),
     ],
 )
 def test_a_member_that_was_copied_too_early_bounds_nothing(
     changes: list[dict], two: dict[str, Any], one_moment: bool, why: str | None
 ) -> None:
     """Broker 2, which is in sync by now, ends at 35."""
-    known = leadership(source="metadata_log", leader_epoch=3, history=history(*map(dict, changes)))
-    item = compared(log(2, (0, 0), (2, 20), **{"end": 35, "high_watermark_checkpoint": 30, **two}))
-    made = case(log(1, (0, 0), (2, 20), (3, 30), end=40), item, said=known, history=known.history)
-    found, reasons = bounding_ends(made.reference, made.comparisons, known, one_moment=one_moment)
-    assert len(found) == (2 if why is None else 1)
+    found, reasons = _bounding(changes, {}, one_moment=one_moment, **two)
+    assert found == ([1, 2] if why is None else [1])
     assert (why is None and not reasons) or why in reasons[0]
+
+
+@pytest.mark.parametrize(("changes", "found"), [([THREE, ONE], [2]), (JOINED, [])])
+def test_a_member_as_long_as_a_leader_that_does_not_bound(changes: list[dict], found: list[int]) -> None:
+    assert _bounding(changes, {"killed": True}, end=40)[0] == found
+
+
+def _bounding(
+    changes: list[dict], one: dict[str, Any], *, one_moment: bool = False, begun: int | None = None, **two: Any
+) -> tuple[list[int], list[str]]:
+    """Brokers whose ends bound, and why others do not; `begun`: when the copy of broker 2 began."""
+    known = leadership(source="metadata_log", leader_epoch=3, history=history(*map(dict, changes)))
+    facts = log(2, (0, 0), (2, 20), **{"end": 35, "high_watermark_checkpoint": 30, **two})
+    made = case(log(1, (0, 0), (2, 20), (3, 30), end=40, **one), compared(facts), said=known, history=known.history)
+    copies = () if begun is None else (CopiedLogDir(*facts.key, begun, begun, "live"),)
+    found, reasons = bounding_ends(
+        made.reference, made.comparisons, known, one_moment=one_moment, times=CaptureTimes(copies)
+    )
+    return [end.broker_id for end in found], reasons

@@ -383,6 +383,23 @@ def test_what_may_be_a_loss_by_the_files_is_likely_and_never_proven(seed: int, h
     assert told and all(one.confidence == "likely" and why in one.message for one in told), found.story
 
 
+@pytest.mark.parametrize(
+    ("seed", "least", "greatest"),
+    [
+        # The metadata log was copied before the log of the leader, which it has alone in sync; the others came back meanwhile.
+        (2456, 19, 29),
+        # A member was copied before it came in sync, and the leader's copy ends below it.
+        (2207, 21, 33),
+    ],
+)
+def test_files_in_any_order_that_once_bounded_the_high_watermark_wrongly(seed: int, least: int, greatest: int):
+    """`least` and `greatest`: the high watermark at the moments of the copies."""
+    found = _clean(seed, any_order=True)
+    mark = found.audit.case.high_watermark
+    assert mark.proven_lower <= mark.hw_lower <= greatest, found.story
+    assert mark.hw_upper is None or mark.hw_upper >= least, found.story
+
+
 def test_a_log_start_that_is_later_than_the_log_shows_nothing_of_the_records_below_it():
     """The leader's log was copied before it was cut, and what it got in place of its records was deleted since: HWM-LOSS."""
     found = copy_live(5787, any_order=True)

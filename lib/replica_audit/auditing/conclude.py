@@ -156,6 +156,7 @@ def conclude(
         leadership=leadership,
         cleaner_bound=_cleaner_bound(evidence),
         one_moment=one_moment,
+        times=options.times,
         shorter=shorter,
         stable=remote.stable,
     )

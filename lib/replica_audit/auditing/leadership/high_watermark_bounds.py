@@ -19,6 +19,7 @@ from replica_audit.text import name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.leadership.capture_times import CaptureTimes
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, OffsetRange, PartitionState, RemoteSegment
@@ -48,6 +49,7 @@ def bounding_ends(
     leadership: Leadership | None,
     *,
     one_moment: bool,
+    times: CaptureTimes,
 ) -> tuple[list[LogEnd], list[str]]:
     """Log ends that bound the high watermark, the reference's first, and clauses on why other candidates' ends do not.
 
@@ -68,13 +70,16 @@ def bounding_ends(
             )
         else:
             open_ends.append(reason)
+    is_bounded = bool(found)
     for item in comparisons:
         facts = item.follower
         if facts.broker_id not in members:
             continue
         reason = why_open(facts, replicas, leadership) or why_down(facts, leadership)
-        if not one_moment:
-            reason = reason or _why_of_before(reference, facts, replicas)
+        if not one_moment and reason is None and later_entry(facts, replicas) is not None:
+            reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
+        if not one_moment and reason is None and not (is_bounded and facts.log_end_offset >= leader.log_end_offset):
+            reason = _why_out_of_sync(reference.history, facts, times)
         if reason is not None:
             open_ends.append(reason)
             continue
@@ -88,17 +93,18 @@ def bounding_ends(
     return found, open_ends
 
 
-def _why_of_before(reference: Reference, facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> str | None:
-    """Reason, as a clause, why a log that is shorter than the reference's may have been copied before it was cut, or before its broker
-    came in sync; None if it was not. A record that is as late as the change of the ISR shows that it was copied since."""
-    if later_entry(facts, replicas) is not None:
-        return f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
-    if facts.is_at_rest or facts.log_end_offset >= reference.facts.log_end_offset:
+def _why_out_of_sync(history: Sequence[PartitionState], facts: ReplicaFacts, times: CaptureTimes) -> str | None:
+    """Reason, as a clause, why a log may have been copied before its broker came in sync; None if it was not, since the broker was down,
+    its copy began later, or the log has a later epoch or a record that is as late."""
+    members = [{*state.isr, *state.elr} for state in history]
+    joined = [now for now, before, after in zip(history[1:], members, members[1:]) if facts.broker_id in after - before]
+    if facts.is_at_rest or not joined:
         return None
-    members = [{*state.isr, *state.elr} for state in reference.history]
-    changes = zip(reference.history[1:], members, members[1:])
-    joined = [state.time_ms for state, before, now in changes if facts.broker_id in now - before]
-    if not joined or any((chunk.last_timestamp_ms or 0) >= joined[-1] for chunk in facts.chunks.values()):
+    since = joined[-1]
+    has_later = or_absent(facts.last_leader_epoch) > since.leader_epoch or any(
+        (chunk.last_timestamp_ms or 0) >= since.time_ms for chunk in facts.chunks.values()
+    )
+    if has_later or times.began_later(facts, since.time_ms):
         return None
     return f"broker {facts.broker_id} may have been copied before it came in sync"
 
@@ -416,6 +422,7 @@ def bound_high_watermark(
     leadership: Leadership | None,
     cleaner_bound: bool,
     one_moment: bool,
+    times: CaptureTimes,
     shorter: bool,
     stable: tuple[int, RemoteSegment] | None,
 ) -> HighWatermark:
@@ -429,7 +436,7 @@ def bound_high_watermark(
     proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound, stable)
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
-    ends, reasons = bounding_ends(reference, comparisons, leadership, one_moment=one_moment)
+    ends, reasons = bounding_ends(reference, comparisons, leadership, one_moment=one_moment, times=times)
     bounding = frozenset(end.broker_id for end in ends)
     # A log end short of what was committed past the reference's end does not bound it.
     for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
@@ -601,9 +608,14 @@ def _first_epoch(history: Sequence[PartitionState], last: PartitionState) -> int
 def _sole_isr(
     reference: Reference, leadership: Leadership, kafka_version: tuple[int, ...] | None
 ) -> tuple[int, str, str] | None:
-    """(high watermark, method, evidence) by X2: a leader alone in the ISR, with all others fenced, has committed all it wrote."""
+    """(high watermark, method, evidence) by X2: a leader alone in the ISR, with all others fenced, has committed all it wrote.
+
+    Files in any order may be later than the source of the ISR, which another may have joined since.
+    """
     facts = reference.facts
     if reference.leader_id != facts.broker_id or leadership.isr != (facts.broker_id,) or leadership.fenced is None:
+        return None
+    if facts.in_any_order:
         return None
     others = {*(leadership.replicas or ())} - {facts.broker_id}
     minimum = min_isr_of(leadership.configs, len(others) + 1)
