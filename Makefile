@@ -139,7 +139,7 @@ FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_c
   tests/segments/test_scan_properties.py tests/snapshot/test_spread_discovery.py
 # Of the same room, what looks at sources, which the second process parses anyway, and of what makes its snapshots itself as much as
 # makes both processes equally long.
-FAST_APART := $(addprefix tests/auditing/test_,families.py finding_rows.py gone_records.py moved_partitions.py)
+FAST_APART := $(addprefix tests/auditing/test_,epoch_corruption.py families.py finding_rows.py gone_records.py header_evidence.py moved_partitions.py tiered.py)
 FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py $(FAST_APART)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
