@@ -91,7 +91,6 @@ def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> 
     count until the new log has followed. An unclean one does not if one of `copies` had all then, and has not followed since.
     """
     history = () if leadership is None else leadership.committed
-    elected = elections(history) if any(state.begun_anew for state in history) else ()
     for number, anew in enumerate(history):
         for broker_id in anew.begun_anew:
             before = history[:number]
@@ -100,26 +99,41 @@ def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> 
             own = [facts for facts in copies if facts.broker_id == broker_id]
             if led is None or any(facts.directory.directory_id == former for facts in own):
                 continue
-            since = [one for one in history if one.leader_id is not None and one.metadata_offset > led.metadata_offset]
-            gone = next((one.metadata_offset for one in since if broker_id not in one.isr), math.inf)
-            followed = (one.metadata_offset for one in since if one.metadata_offset > gone and broker_id in one.isr)
-            until = next(followed, math.inf)
-            before_that = [one for one in elected if led.metadata_offset < one.metadata_offset <= until]
             is_copy = any(_knows(facts, led.leader_epoch) for facts in own)
-            if (anew.leader_id, anew.leader_epoch) == (broker_id, led.leader_epoch):
-                is_left = True  # It led on, and wrote that epoch in its new log.
-            elif not before_that:
-                is_left = {*led.isr, *led.elr} == {broker_id} and not is_copy
-            elif before_that[0].clean and before_that[0].leader_id == broker_id:
-                is_left = not is_copy
-            else:
-                others = {facts.broker_id for facts in copies} - {broker_id}
-                is_left = any(
-                    not (one.clean or others & _had_all_since(one, history) or (is_copy and one.leader_id == broker_id))
-                    for one in before_that
-                )
-            if is_left:
+            others = {facts.broker_id for facts in copies} - {broker_id}
+            # A leader that led on wrote that epoch in its new log, which then looks like a copy.
+            led_on = (anew.leader_id, anew.leader_epoch) == (broker_id, led.leader_epoch)
+            if led_on or _may_be_lacked(history, broker_id, led, others, is_copy=is_copy):
                 yield LogLeft(broker_id, former, anew)
+
+
+def _may_be_lacked(
+    history: Sequence[PartitionState], broker_id: int, led: PartitionState, others: set[int], *, is_copy: bool
+) -> bool:
+    """True if the leader may lack records of the log that a broker left. `led`: the last led state with the broker in sync or eligible;
+    `others`: other brokers with copies here; `is_copy`: the new log has the epoch of `led`.
+
+    By the first line that fits the elections since, until the new log has followed:
+
+    | elections | the leader may lack them |
+    |---|---|
+    | none | if nobody else was in sync, and the new log is not a copy |
+    | the first is a clean one of the new log | if that is not a copy |
+    | any other | if one was unclean, its winner was not a copy, and each of `others` lacked something then or has followed since |
+    """
+    since = [one for one in history if one.leader_id is not None and one.metadata_offset > led.metadata_offset]
+    gone = next((one.metadata_offset for one in since if broker_id not in one.isr), math.inf)
+    followed = (one.metadata_offset for one in since if one.metadata_offset > gone and broker_id in one.isr)
+    until = next(followed, math.inf)
+    elected = [one for one in elections(history) if led.metadata_offset < one.metadata_offset <= until]
+    if not elected:
+        return {*led.isr, *led.elr} == {broker_id} and not is_copy
+    if elected[0].clean and elected[0].leader_id == broker_id:
+        return not is_copy
+    return any(
+        not (one.clean or others & _had_all_since(one, history) or (is_copy and one.leader_id == broker_id))
+        for one in elected
+    )
 
 
 def _had_all_since(election: Election, history: Sequence[PartitionState]) -> set[int]:
