@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import (
@@ -253,7 +252,8 @@ def _conflicts(item: Comparison) -> Iterator[Batch]:
 
 def _is_shared(item: Comparison, transaction: OpenTransaction) -> bool:
     """True if both logs have the beginning of a transaction of the reference."""
-    return any(transaction.first_offset < batch.base_offset for batch in islice(_conflicts(item), 1))
+    first = next(_conflicts(item), None)
+    return first is not None and transaction.first_offset < first.base_offset
 
 
 def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
