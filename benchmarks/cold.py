@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TURNS, PROCESSES, OF_A_TASK = 3, 2, 1500
 SCAN = """
 import os, sys, tempfile, time
-from replica_audit.process_tuning import keep_freed_memory
-from replica_audit.process_tuning import collect_rarely
+from replica_audit.process_start import keep_freed_memory
+from replica_audit.process_start import collect_rarely
 from replica_audit.model import SegmentFile
 from replica_audit.runner import segment_scan
 from replica_audit.runner.scanning import SCANNED_TABLES, scan_task

@@ -39,7 +39,7 @@ class Opened:
 def serve(warehouse: str) -> None:
     """Audits the stretch of partitions that each line asks for, and answers with its seconds."""
     from replica_audit.auditing.evidence import AuditOptions
-    from replica_audit.process_tuning import collect_rarely
+    from replica_audit.process_start import collect_rarely
     from replica_audit.runner.executor import InProcess
     from replica_audit.runner.ingested_source import IngestedSource
     from replica_audit.runner.partition_tasks import Outlet, PartitionWork, audit_partitions

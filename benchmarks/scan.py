@@ -29,7 +29,7 @@ from typing import BinaryIO
 import google_crc32c
 
 from replica_audit.model import SegmentSummary
-from replica_audit.process_tuning import keep_freed_memory
+from replica_audit.process_start import keep_freed_memory
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 

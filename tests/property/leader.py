@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress
 
 LAG_MS = 10_000
 

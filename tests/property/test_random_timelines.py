@@ -9,8 +9,7 @@ from tests.property.history import HISTORIES, histories, narrate
 from tests.support.observations import find_deviations
 from tests.support.some import some
 
-from replica_audit.protocol.high_watermark_rule import rule_of
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress, rule_of
 from replica_audit.protocol.timeline import recompute_timeline
 
 #: The simulated leader follows the newest rule; nobody outside its ISR holds it back.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.observations import at, find_deviations
 
-from replica_audit.protocol.high_watermark_rule import rule_of
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress, rule_of
 from replica_audit.protocol.timeline import DeviationRuns, recompute_timeline
 
 NEWEST = rule_of((4, 3))

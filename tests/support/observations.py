@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow
 
 #: When made-up observations begin: 2023-11-14T22:13:20Z.

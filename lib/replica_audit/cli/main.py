@@ -25,7 +25,7 @@ from replica_audit.config import Resolved, Settings, check_choices, resolve_sett
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
 from replica_audit.install.extras import check_extra
 from replica_audit.paths import local_path
-from replica_audit.process_tuning import leave_to_system
+from replica_audit.process_start import leave_to_system
 from replica_audit.report.layout import set_colour, set_text_width
 from replica_audit.report.settings_text import build_settings, render_settings
 from replica_audit.report.verdict_object import render_status_line

@@ -11,7 +11,7 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files
-from replica_audit.process_tuning import keep_freed_memory
+from replica_audit.process_start import keep_freed_memory
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.show_text import render_partition
 from replica_audit.report.verdict_object import render_status_line

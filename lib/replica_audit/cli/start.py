@@ -6,8 +6,12 @@ import signal
 from collections.abc import Sequence
 from importlib import import_module
 
-from replica_audit.compiled_pyspark import prefer_compiled_pyspark
-from replica_audit.process_tuning import collect_rarely, start_no_blas_threads, use_systems_memory
+from replica_audit.process_start import (
+    collect_rarely,
+    prefer_compiled_pyspark,
+    start_no_blas_threads,
+    use_systems_memory,
+)
 
 
 def entry_point(argv: Sequence[str] | None = None) -> None:

@@ -40,7 +40,7 @@ DELTA_SETTINGS: Mapping[str, str] = MappingProxyType(
 ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.sql.session.timeZone": "UTC",
-        # As `process_tuning.use_systems_memory`.
+        # As `process_start.use_systems_memory`.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     }
 )

@@ -10,8 +10,7 @@ if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
 
 import runpy
 
-from replica_audit.compiled_pyspark import prefer_compiled_pyspark
-from replica_audit.process_tuning import collect_rarely, keep_freed_memory
+from replica_audit.process_start import collect_rarely, keep_freed_memory, prefer_compiled_pyspark
 
 if __name__ == "__main__":
     prefer_compiled_pyspark()

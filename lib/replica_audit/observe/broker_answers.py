@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import NamedTuple, Protocol
 
-from replica_audit.model import TopicPartition
+import numpy as np
+from numpy.typing import NDArray
+
+from replica_audit.errors import FormatError
+from replica_audit.model import Damage, TopicPartition
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.segments.scan import scan_segment
 
 #: Timestamps with which `Brokers.offsets` asks for the log's end, its start, and its first local offset (`ListOffsetsRequest`).
 LATEST = -1
 EARLIEST = -2
 EARLIEST_LOCAL = -4
+
+_FRAME = struct.Struct(">qi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +122,33 @@ class Brokers(Protocol):
     ) -> Mapping[TopicPartition, Fetched | Refused | Throttled]: ...
 
     def close(self) -> None: ...
+
+
+def read_batches(records: bytes) -> NDArray[np.void]:
+    """The headers (`BATCH_DTYPE`) of the complete batches in a broker's answer, checksums computed, records dropped; an incomplete
+    last batch is left out.
+
+    Raises FormatError for malformed bytes.
+    """
+    end = _end_of_whole(records)
+    if not end:
+        return np.empty(0, BATCH_DTYPE)
+    first, _ = _FRAME.unpack_from(records)
+    found = []
+    for item in scan_segment(BytesIO(records[:end]), end, first):
+        if isinstance(item, Damage):
+            raise FormatError("the broker's answer", item.position, "whole batches", item.reason, "observe again")
+        found.append(item)
+    return np.concatenate(found)
+
+
+def _end_of_whole(records: bytes) -> int:
+    """Position after the last complete batch."""
+    at = 0
+    while at + _FRAME.size <= len(records):
+        _, length = _FRAME.unpack_from(records, at)
+        following = at + _FRAME.size + length
+        if length < 0 or following > len(records):
+            break
+        at = following
+    return at

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from replica_audit.errors import EngineError, FormatError
 from replica_audit.model import TopicPartition
-from replica_audit.observe.batches import read_batches
 from replica_audit.observe.broker_answers import (
     EARLIEST_LOCAL,
     LATEST,
@@ -22,6 +21,7 @@ from replica_audit.observe.broker_answers import (
     ReplicaEnd,
     Throttled,
     UnreachableError,
+    read_batches,
 )
 
 #: Partitions per request, and bytes per answer: enough to learn the size of a record.

@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 
 from replica_audit.errors import FormatError
 from replica_audit.observe.agreement import AgreedBytes, NotAgreedError
-from replica_audit.observe.batches import read_batches
-from replica_audit.observe.broker_answers import EARLIEST_LOCAL, Brokers, Refused, Throttled, UnreachableError
+from replica_audit.observe.broker_answers import (
+    EARLIEST_LOCAL,
+    Brokers,
+    Refused,
+    Throttled,
+    UnreachableError,
+    read_batches,
+)
 from replica_audit.observe.planning import THROTTLED, THROTTLED_ANSWERS, THROTTLED_SECONDS, ReplicaToRead, planned_again
 from replica_audit.segments.header_columns import headers_to_columns
 from replica_audit.snapshot.observed import ObservedReplica

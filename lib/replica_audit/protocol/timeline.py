@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from replica_audit.protocol.high_watermark_rule import Rule
-from replica_audit.protocol.leader_view import Observation, View, exceeds
+from replica_audit.protocol.high_watermark_rule import Observation, Rule, View, exceeds
 
 AHEAD, STUCK, REGRESSED = "ahead", "stuck", "regressed"
 

@@ -16,8 +16,7 @@ from replica_audit.auditing.leadership.timeline_deviations import (
     observation_of,
     timeline_row,
 )
-from replica_audit.protocol.high_watermark_rule import Rule
-from replica_audit.protocol.leader_view import Observation
+from replica_audit.protocol.high_watermark_rule import Observation, Rule
 from replica_audit.protocol.timeline import follow_timeline
 from replica_audit.row_classes import ddl
 from replica_audit.runner.timeline_batches import timeline_batch

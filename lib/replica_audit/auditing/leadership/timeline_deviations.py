@@ -10,8 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from replica_audit.model import ReplicaDir
-from replica_audit.protocol.high_watermark_rule import Rule
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress, Rule
 from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow, recompute_timeline
 from replica_audit.schema import HighWatermarkTimelineRow, PartitionStateRow
 from replica_audit.typed_json import from_object, to_object

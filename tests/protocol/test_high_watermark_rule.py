@@ -7,8 +7,7 @@ import itertools
 import pytest
 from tests.support.observations import at
 
-from replica_audit.protocol.high_watermark_rule import rule_of
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress, rule_of
 from replica_audit.protocol.timeline import TimelineRow, recompute_timeline
 
 NEWEST = (4, 3)
