@@ -24,7 +24,8 @@ from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
-from replica_audit.auditing.findings.cap import judge_copy, no_replica, unsettled
+from replica_audit.auditing.findings.cap import judge_copy, no_replica
+from replica_audit.auditing.findings.cap_skew import perhaps_created_since, unsettled
 from replica_audit.auditing.findings.hwm_timeline import judge_timeline
 from replica_audit.auditing.findings.meta import instead_of_replicas
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
@@ -315,13 +316,13 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
         observed = evidence.side.timeline is not None
         only_observed = observed and evidence.leadership is None and not evidence.orphans
         within = evidence.options.times.first_collected(evidence.named, str(evidence.topic_partition))
-        found = no_replica(
+        missing = no_replica(
             evidence.leadership,
             named_by_checkpoint=bool(evidence.orphans),
             observed=observed,
-            within=within,
             has_others=bool(grouping.foreign),
         )
+        found = perhaps_created_since(missing, evidence.leadership, within)
     others = instead_of_replicas(grouping.foreign, evidence.leadership)
     findings = merge_findings((*found, *others, *judge_timeline(evidence.side.timeline)))
     verdict = worst_verdict(item.verdict for item in findings) if only_observed else "INCONCLUSIVE"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.finding import finding_row
 from replica_audit.auditing.findings import (
     cap,
+    cap_partial,
+    cap_skew,
     chk,
     div,
     epo,
@@ -33,7 +35,26 @@ if TYPE_CHECKING:
     from replica_audit.model import ReplicaDir, SegmentSummary
 
 #: In the order of the catalogue; the name of a module begins with the prefix of its codes.
-MODULES = (log, epo, div, hwm, hwm_gone, hwm_marks, hwm_timeline, rep, txn, tier, tier_store, chk, trn, grp, meta, cap)
+MODULES = (
+    log,
+    epo,
+    div,
+    hwm,
+    hwm_gone,
+    hwm_marks,
+    hwm_timeline,
+    rep,
+    txn,
+    tier,
+    tier_store,
+    chk,
+    trn,
+    grp,
+    meta,
+    cap,
+    cap_skew,
+    cap_partial,
+)
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -72,7 +93,7 @@ class LogDirTally:
             if (one.broker_id, one.log_dir) in self._filled
         ]
         for row in unplaced:
-            item = cap.of_input(row) or meta.of_input(row)
+            item = cap.of_input(row) or cap_skew.of_input(row) or meta.of_input(row)
             if item is not None and not _is_told_by_partitions(row):
                 found.append((row.path, item))
         return (finding_row(item, None, name, cluster_id) for name, item in found)

@@ -17,7 +17,7 @@ from replica_audit.auditing.finding import (
     likely,
     undecided,
 )
-from replica_audit.auditing.findings.cap import skew
+from replica_audit.auditing.findings.cap_skew import skew
 from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.later_files import (
     below_committed,

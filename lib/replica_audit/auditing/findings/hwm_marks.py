@@ -20,7 +20,7 @@ from replica_audit.auditing.finding import (
     unseen_above,
     why_perhaps_image,
 )
-from replica_audit.auditing.findings.cap import skew
+from replica_audit.auditing.findings.cap_skew import skew
 from replica_audit.auditing.replicas.later_files import later_entry
 from replica_audit.auditing.replicas.lost_tails import (
     cut_end,

@@ -15,7 +15,7 @@ from replica_audit.auditing.finding import (
     place_of_copy,
     why_perhaps_image,
 )
-from replica_audit.auditing.findings.cap import skew
+from replica_audit.auditing.findings.cap_skew import skew
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.versions import notes_elections
