@@ -16,7 +16,7 @@ from tests.support.some import some
 from replica_audit.auditing import comparison_plan
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.compare.candidates import CandidateCuts, Candidates
-from replica_audit.auditing.compare.tallies import tally_batches, tally_from
+from replica_audit.auditing.compare.loaded_batches import tally_from
 from replica_audit.auditing.comparison_plan import ComparisonPlan
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
@@ -165,7 +165,7 @@ def test_a_tally_over_digests_is_that_of_the_batches(seed):
     for offset in offsets:
         through = {n for n, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
         loaded = Batches.of(batch for batch in every if batch.base_offset // CHUNK_OFFSETS in through)
-        whole = tally_batches(Batches.of(batch for batch in every if batch.last_offset >= offset))
+        whole = Batches.of(batch for batch in every if batch.last_offset >= offset).tally
         assert tally_from(facts, offset, loaded, through) == whole
 
 

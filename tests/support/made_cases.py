@@ -11,7 +11,6 @@ from replica_audit.auditing.compare.alignment import Alignment
 from replica_audit.auditing.compare.candidates import Candidates
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence, SideEvidence
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
@@ -22,7 +21,7 @@ from replica_audit.batch_header import CONTROL, Batch
 from replica_audit.literals import PROTOCOLS, DifferenceKind, FileState
 from replica_audit.model import CheckpointFile, EpochStart, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.truncation import Replay
-from replica_audit.segments.batch_rows import Batches
+from replica_audit.segments.batch_rows import Batches, Tally
 
 TOPIC = "orders"
 #: Of a log dir and of a partition's directory, by the field of `ReplicaDir`.

@@ -8,11 +8,10 @@ from operator import itemgetter
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-from replica_audit.auditing.compare.tallies import Tally, tally_batches
 from replica_audit.batch_header import TRANSACTIONAL
 from replica_audit.model import TransactionState
 from replica_audit.schema import LostProducerRow
-from replica_audit.segments.batch_rows import Batches
+from replica_audit.segments.batch_rows import Batches, Tally
 
 
 def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
@@ -24,7 +23,7 @@ def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
             for producer in set(sent.rows["producer_id"].tolist()):
                 written[producer].append((run, sent.where(sent.rows["producer_id"] == producer)))
         for producer, parts in sorted(written.items(), key=itemgetter(0)):
-            sums = [tally_batches(batches) for _, batches in parts]
+            sums = [batches.tally for _, batches in parts]
             span = sum(sums, Tally())
             yield LostProducerRow(
                 topic=case.topic_partition.topic,

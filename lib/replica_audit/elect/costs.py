@@ -14,7 +14,6 @@ from replica_audit.auditing.compare.distinct_records import ByIdentity, by_ident
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.replays import lacked_below_start, replay_lineage
-from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -30,6 +29,7 @@ from replica_audit.elect.held_records import (
     ranges_by_identity,
 )
 from replica_audit.elect.remote_costs import RemoteLoss, beyond_store, in_holes, remote_loss, unserved, vanished
+from replica_audit.segments.batch_rows import Tally
 
 
 class FollowerCost(NamedTuple):

@@ -27,15 +27,15 @@ from replica_audit.auditing.compare.distinct_records import (
     piece_of,
 )
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+from replica_audit.auditing.compare.loaded_batches import tally_from
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_storage import epoch_parts
 from replica_audit.auditing.compare.replays import replay_lineage
-from replica_audit.auditing.compare.tallies import Tally, tally_from
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch, or_absent
 from replica_audit.model import ChunkDigest, OffsetRange, OpenTransaction
 from replica_audit.protocol.versions import keeps_committed
-from replica_audit.segments.batch_rows import Batches, find_rows
+from replica_audit.segments.batch_rows import Batches, Tally, find_rows
 from replica_audit.segments.open_transactions import next_part
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
@@ -16,6 +17,32 @@ _NO_ROWS = np.empty(0, BATCH_DTYPE)
 
 #: Batches converted at a time; few at first, because searches often end early.
 _FIRST, _MOST = 16, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Numbers of records and bytes of batches, and the span of their timestamps (None without any)."""
+
+    record_count: int = 0
+    size_bytes: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.record_count + other.record_count,
+            self.size_bytes + other.size_bytes,
+            _least(self.first_timestamp_ms, other.first_timestamp_ms),
+            _greatest(self.last_timestamp_ms, other.last_timestamp_ms),
+        )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _greatest(one: int | None, other: int | None) -> int | None:
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 class Batches(Sequence[Batch]):
@@ -136,14 +163,14 @@ class Batches(Sequence[Batch]):
         return times[times >= 0]
 
     @cached_property
-    def sums(self) -> tuple[int, int, int | None, int | None]:
-        """Records, bytes, and the least and greatest of `timestamps`; None where there are no times."""
+    def tally(self) -> Tally:
+        """Sums over the batches."""
         if not len(self.rows):
-            return 0, 0, None, None
+            return Tally()
         records = int(np.maximum(self.rows["record_count"], 0).sum(dtype=np.int64))
         size = int(self.rows["size"].sum())
         times = self.timestamps()
-        return (records, size, int(times.min()), int(times.max())) if len(times) else (records, size, None, None)
+        return Tally(records, size, int(times.min()), int(times.max())) if len(times) else Tally(records, size)
 
     def above(self, offset: int) -> Batches:
         found = self._above.get(offset)

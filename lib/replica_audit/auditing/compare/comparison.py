@@ -10,15 +10,15 @@ from replica_audit.auditing.compare.aligned_pair import Records, align_pair
 from replica_audit.auditing.compare.alignment import Alignment, Difference
 from replica_audit.auditing.compare.compacted import Compaction
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs_of
+from replica_audit.auditing.compare.loaded_batches import tally_from
 from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all, replay_lineage
-from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
 from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
 from replica_audit.literals import RecordProblemKind
 from replica_audit.model import OffsetRange, joined
 from replica_audit.protocol.truncation import Replay
 from replica_audit.protocol.versions import keeps_committed
-from replica_audit.segments.batch_rows import find_rows
+from replica_audit.segments.batch_rows import Tally, find_rows
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.wanted_chunks import Pair
@@ -243,6 +243,6 @@ def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int
     """Upper bound of the records in [start, end) of the common prefix that the follower drops: the number of offsets, or
     all its dropped records minus those of its runs and past the reference's end."""
     ahead = comparison.alignment.ahead
-    others = tally_batches(ahead.above(start)).record_count
+    others = ahead.above(start).tally.record_count
     others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)
     return max(0, min(end - start, dropped.record_count - others))

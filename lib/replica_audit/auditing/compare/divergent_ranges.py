@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.alignment import CONFLICTS, Difference
-from replica_audit.auditing.compare.tallies import tally_batches
 from replica_audit.literals import DifferenceKind, ProofKind
 from replica_audit.model import OffsetRange
 from replica_audit.schema import Evidence
@@ -14,8 +13,8 @@ from replica_audit.segments.batch_rows import Batches
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.divergence_cause import Cause
-    from replica_audit.auditing.compare.tallies import Tally
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.segments.batch_rows import Tally
 
 
 class CommitProof(NamedTuple):
@@ -148,7 +147,7 @@ def _run(
     batches = Batches.joined([item.batches for item in group])
     lacking = Batches.joined([item.batches for item in group if not item.written_again]).once()
     again = Batches.joined([item.batches for item in group if item.written_again]).once()
-    tally = tally_batches(batches)
+    tally = batches.tally
     if any(item.compared for item in group):
         tally = replace(tally, record_count=batches.records_between(start, end))
     committed_end = proof = None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
-from replica_audit.segments.batch_rows import NO_BATCHES, Batches
+from replica_audit.segments.batch_rows import NO_BATCHES, Batches, Tally
 from replica_audit.segments.digests import rows_of_chunks
 
 if TYPE_CHECKING:
@@ -52,3 +52,15 @@ class LoadedBatches(dict["CopyKey", "NDArray[np.void]"]):
             found = next((known for known in self._known.values() if known == found), found)
             self._known[key] = found
         return found
+
+
+def tally_from(facts: ReplicaFacts, offset: int, batches: Batches, loaded: Collection[int]) -> Tally:
+    """Records and bytes that truncation to `offset` drops: every batch whose last offset is at or above it.
+
+    `batches` are those of the chunks in `loaded`; every other chunk is on one side of `offset`, and its digest has the counts.
+    """
+    total = batches.above(offset).tally
+    for number, chunk in facts.chunks.items():
+        if number not in loaded and chunk.last_offset >= offset:
+            total += Tally(chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms)
+    return total
