@@ -35,15 +35,25 @@ FIRST = elected(1, 4, 1, (1, 2))
         # Who is in sync: by the leader's lines, and by no other broker's.
         ([FIRST, line("isr", 2, 1, isr=(1, 3)), elected(3, 5, 2)], [(2, 5, 1, (1, 3), False)]),
         ([FIRST, line("isr", 2, 2, isr=(1, 3)), elected(3, 5, 2)], []),
+        ([FIRST, line("isr", 2, 0, isr=(1, 3)), elected(3, 5, 2)], []),
+        ([FIRST, elected(2, 5, -1), line("isr", 3, None, isr=(1, 3)), elected(4, 6, 2)], []),
         # Without an epoch, or of an earlier one.
+        ([FIRST, elected(2, None, 2), elected(3, 3, 2), elected(4, 5, 3)], [(3, 5, 1, (1, 2), False)]),
         ([FIRST, elected(2, None, 3), elected(3, 3, 3)], []),
         # The same epoch again, and nobody: the ISR is what `elected` says last.
         ([FIRST, elected(2, 4, 1, (1, 3)), elected(3, 5, 2)], [(2, 5, 1, (1, 3), False)]),
         ([FIRST, line("starts", 2, 1, leads=True, leader_epoch=4, isr=(1, 3)), elected(3, 5, 2)], []),
         ([FIRST, elected(2, 5, -1, (1,)), elected(3, 6, 2)], [(2, 6, None, (1,), False)]),
         ([FIRST, elected(2, 5, -1), elected(3, 6, 2)], []),
+        (
+            [*(elected(number, 4, 0, (0, 2)) for number in (1, 2)), line("isr", 3, 0, isr=(0, 3)), elected(4, 5, 2)],
+            [(2, 5, 0, (0, 3), False)],
+        ),
         # Not in sync in the next epoch, by the controller's line and by the broker's own; a later epoch; in sync; not known.
         ([FIRST, elected(2, 5, 3)], [(3, 5, 1, (1, 2), False)]),
+        ([FIRST, elected(2, 5, 3, ())], [(3, 5, 1, (1, 2), False)]),
+        ([FIRST, elected(2, 5, 0)], [(0, 5, 1, (1, 2), False)]),
+        ([elected(1, 0, 1, (1, 2)), elected(2, 1, 3)], [(3, 1, 1, (1, 2), False)]),
         ([FIRST, line("starts", 2, 3, leads=True, leader_epoch=5)], [(3, 5, 1, (1, 2), False)]),
         ([FIRST, line("starts", 2, 3, leads=False, leader_epoch=5)], []),
         # Elected uncleanly it would be alone in the ISR: a reassignment ended with the election of who joined last (KAFKA-19212).
@@ -66,8 +76,11 @@ def test_an_election_is_unclean_by_the_lines_before_it(lines: list[BrokerLogEven
     ("lines", "is_witnessed"),
     [
         ([FIRST, elected(2, 5, 3)], False),
+        # Its own lines as the controller do not.
+        ([FIRST._replace(broker_id=1), elected(2, 5, 3)], False),
         ([FIRST, line("isr", 2, 1, isr=(1, 2)), elected(3, 5, 3)], True),
         ([FIRST, elected(2, 5, -1), elected(3, 6, 3)], True),
+        ([FIRST, said(2, 3)], True),
     ],
 )
 def test_the_log_of_the_leader_before_would_show_the_isr_grow(lines: list[BrokerLogEvent], is_witnessed: bool) -> None:

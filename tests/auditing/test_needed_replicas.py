@@ -67,7 +67,8 @@ def _needed(
     said = Leadership("orders", 0, "metadata_log", last.leader_id, last.leader_epoch, last.isr, last.elr,
                       replicas=(1, 2, 3), history=history, **changes)  # fmt: skip
     replicas = [log(broker_id, *LINEAGE, **(logs or {}).get(broker_id, {})) for broker_id in sorted(captured)]
-    reference = case(replicas[0], said=said, leader_id=last.leader_id).reference
+    first = next((one for one in replicas if one.broker_id == last.leader_id), replicas[0])
+    reference = case(first, said=said, leader_id=last.leader_id).reference
     return needed_replicas(said, reference, captured, replicas=replicas)
 
 
@@ -115,13 +116,14 @@ def test_a_routine_night_needs_nobody(course: Course, captured: set[int]) -> Non
     [
         ((BORN, (1, (1,), (2,))), {1, 3}, {2: "elr"}),
         ((BORN, (None, (), (2,))), {1, 3}, {2: "elr"}),
+        ((BORN, (2, (2,), ())), {1}, {2: "leads"}),
         ((BORN,), {2, 3}, {1: "leads"}),
         ((BORN, (None, (2,), ())), {1, 3}, {2: "isr"}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ())), {2, 3}, {1: "led_before_unclean"}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ())), {1, 2}, {3: "isr_before_unclean"}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ()), (2, (2, 3), ())), {1, 2}, {3: "isr"}),
     ],
-    ids=["eligible", "eligible, and nobody leads", "leads", "in the ISR, and nobody leads", "led before an unclean election",
+    ids=["eligible", "eligible, and nobody leads", "leads alone", "leads", "in the ISR, and nobody leads", "led before an unclean election",
          "in the ISR before an unclean election", "in the ISR of a leader that was elected uncleanly"],
 )  # fmt: skip
 def test_who_is_needed(course: Course, captured: set[int], needed: dict[int, str]) -> None:
@@ -181,6 +183,13 @@ def test_nobody_here_may_have_what_a_replica_has_that_left_cleanly(
     )
 
 
+@pytest.mark.parametrize(("killed", "needed"), [((1, 2), True), ((1,), False), ((2,), False)])
+def test_so_may_nobody_where_the_last_leader_and_who_is_eligible_crashed(killed: tuple[int, ...], needed: bool) -> None:
+    course = (BORN, (1, (1, 2), ()), (1, (1,), (2,)), (None, (), (2,)))
+    found = _needed(course, {1, 2}, logs={one: {"killed": True} for one in killed}, fenced=())
+    assert found == ({3: "isr_before_crash"} if needed else {})
+
+
 @pytest.mark.parametrize("log_of_leader", [{"killed": True}, {"high_watermark_checkpoint": 50}])
 def test_a_member_is_needed_beside_a_leader_that_lacks_its_end(log_of_leader: dict) -> None:
     assert _needed((BORN, (1, (1, 2), ())), {1}, logs={1: log_of_leader}) == {2: "isr", 3: "isr_before_crash"}
@@ -203,6 +212,10 @@ def test_without_a_history_nothing_is_clean() -> None:
     assert needed_replicas(None, reference, {1}) == {}
     assert needed_replicas(None, reference, {1}, {2}) == {2: "no_history"}
     assert needed_replicas(None, None, (), {2}) == {}
+    killed = case(log(1, *LINEAGE, killed=True))
+    assert needed_replicas(listed, killed.reference, {1, 2}, (), killed.replicas) == {3: "no_history"}
+    known = leadership(isr=(1, 2), replicas=(1, 2, 3), history=history({"isr": (1, 2)}))
+    assert needed_replicas(known, None, ()) == {1: "leads", 2: "isr"}
 
 
 @pytest.mark.parametrize(("capture", "gone"), [("lagging", (2,)), ("jbod-killed", (0,)), ("reassigned-1-moving", ())])
@@ -253,6 +266,7 @@ _TO_2: dict[str, Any] = {"leader_id": 2, "isr": (2,), "recovering": True}
         (_HELD | {"isr": (1, 2, 3)}, [], {}, None),
         (_HELD | {"isr": (1, 2, 3)}, [], {"killed": True}, "isr"),
         (_HELD | {"isr": (1, 2, 3), "fenced": (1,)}, [], {}, "isr"),
+        (_HELD | {"isr": (1, 2, 3), "fenced": (1,)}, [], {"clean_shutdown": True}, "isr"),
         (_HELD | {"isr": (1, 2, 3)}, [], {"predates": True}, "isr"),
         (_HELD | {"isr": (1, 2, 3)}, [], {"segments": OPEN}, "isr"),
         (_HELD | {"isr": (1, 2, 3)}, [], {"is_left": True}, "isr"),
@@ -293,8 +307,23 @@ _TO_2: dict[str, Any] = {"leader_id": 2, "isr": (2,), "recovering": True}
             {"killed": True},
             "isr_before_crash",
         ),
+        (
+            _ALONE | {"leader_id": None, "isr": ()},
+            [{"isr": (1,)}, {"leader_id": None, "isr": (), "occasion": "deleted"}],
+            {},
+            None,
+        ),
         # Others in sync have not.
         (_HELD, [{"isr": (1, 2)}], {"killed": True}, None),
+        (
+            _HELD | {"leader_id": 2, "isr": (2,)},
+            [{"occasion": "snapshot", "isr": (1,), "elr": (3,)}, _TO_2 | {"elr": ()}],
+            {},
+            "isr_before_unclean",
+        ),
+        (_HELD | {"leader_id": 2, "isr": (2,)}, [{"occasion": "snapshot", "isr": (1,)}, _TO_2], {}, "no_history"),
+        # It is no longer assigned.
+        (_HELD | {"replicas": (1, 2), "leader_id": 2, "isr": (2,)}, [{"isr": (1, 3)}, _TO_2], {}, "isr_before_unclean"),
         # It never was in sync, or the history begins after it was.
         (_HELD, [{"isr": (1, 2), "occasion": "snapshot"}], {}, "no_history"),
     ],
@@ -308,7 +337,10 @@ def test_why_an_answer_depends_on_a_replica_that_is_not_here(
     known = leadership(source="metadata_log", history=states, **said)
     of_reference = {name: value for name, value in copied.items() if name in ("predates", "outdated")}
     of_copy = {name: value for name, value in copied.items() if name not in of_reference}
-    one, two = log(1, (0, 0), end=40, clean_shutdown=False, **of_copy), log(2, (0, 0), end=40, clean_shutdown=False)
+    one, two = (
+        log(1, (0, 0), end=40, **{"clean_shutdown": False, **of_copy}),
+        log(2, (0, 0), end=40, clean_shutdown=False),
+    )
     made = case(one, compared(two), said=known, leader_id=known.leader_id, isr=known.isr, **of_reference)
     found = needed_replicas(known, made.reference, {1, 2}, (), made.replicas)
     assert found == ({} if need is None else {3: need})
@@ -319,4 +351,5 @@ def test_without_an_assignment_a_replica_is_needed_that_something_names() -> Non
     assert needed_replicas(None, None, (), {3}) == {}
     assert needed_replicas(None, only, {1}, {1, 3}) == {3: "no_history"}
     unknown = leadership(replicas=None, isr=(1, 2))
+    assert needed_replicas(unknown, None, {1, 2}, {3}) == {3: "no_history"}
     assert needed_replicas(unknown, only, {1}, {3}) == dict.fromkeys(sorted({*unknown.named, 3} - {1}), "no_history")

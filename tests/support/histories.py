@@ -8,7 +8,7 @@ from replica_audit.model import PartitionState
 def history(*changes: dict) -> tuple[PartitionState, ...]:
     """States of a partition on brokers 1, 2, 3: the first led by 1 in epoch 0, each change on top of the one before."""
     fields = {"leader_id": 1, "leader_epoch": 0, "isr": (1, 2, 3), "elr": (), "last_known_elr": (), "recovering": False}
-    fields |= {"replicas": (1, 2, 3), "adding": (), "removing": (), "configs": {}}
+    fields |= {"replicas": (1, 2, 3), "adding": (), "removing": (), "directories": (), "configs": {}}
     states = []
     for number, change in enumerate(({}, *changes)):
         uncommitted, occasion = (
@@ -24,7 +24,6 @@ def history(*changes: dict) -> tuple[PartitionState, ...]:
                 metadata_offset=10 + number,
                 occasion=occasion,
                 partition_epoch=number,
-                directories=(),
                 uncommitted=uncommitted,
                 **fields,
             )

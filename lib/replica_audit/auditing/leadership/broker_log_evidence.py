@@ -51,7 +51,7 @@ def of_present_topic(events: Iterable[BrokerLogEvent], topic_id: str | None) -> 
 
     Without those up to the last one that names another topic id: the topic was recreated after it.
     """
-    events = sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line))
+    events = sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms, one.path, one.line))
     others = [at for at, one in enumerate(events) if topic_id is not None and one.topic_id not in (None, topic_id)]
     return tuple(events[others[-1] + 1 :] if others else events)
 
@@ -70,11 +70,11 @@ def tighten_by_logs(
     """
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
-    entries = set(reference.facts.epoch_entries) if events else set()
+    entries = set(reference.facts.epoch_entries)
     led: list[tuple[int, BrokerLogEvent]] = []
     for one in events:
         value = one.high_watermark
-        begins = one.kind == "starts" and one.leads and (one.leader_epoch, one.offset) in entries
+        begins = one.leads and (one.leader_epoch, one.offset) in entries
         if begins and value is not None and one.offset is not None and value <= one.offset:
             led.append((value, one))
     state = leadership.committed[-1] if leadership and leadership.committed else None
@@ -89,7 +89,7 @@ def tighten_by_logs(
     if not led:
         return mark
     value, best = max(led, key=lambda pair: pair[0])
-    if value == mark.hw_lower or not mark.admits(value):
+    if value <= mark.hw_lower or not mark.admits(value):
         return mark
     text = (
         f"high watermark {value} with which broker {best.broker_id} began to lead in epoch "
@@ -111,7 +111,7 @@ def _frozen(
     event: BrokerLogEvent, state: PartitionState | None, reference: Reference, kafka_version: tuple[int, ...] | None
 ) -> bool:
     """True if the partition is still in the state in which the leader began, so that its high watermark cannot have moved."""
-    if state is None or event.partition_epoch is None or reference.leader_id != event.broker_id:
+    if state is None or reference.leader_id != event.broker_id:
         return False
     if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
         return False
@@ -133,7 +133,7 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
     | mark_went_back | a cut at the same offset | raises the high watermark that the replica had |
     """
     brokers = {one.broker_id for one in events}
-    for broker_id in sorted(brokers, key=lambda one: -1 if one is None else one):
+    for broker_id in sorted(brokers, key=lambda one: (one is not None, one)):
         yield from _cuts_of_broker([one for one in events if one.broker_id == broker_id])
 
 
@@ -161,12 +161,9 @@ def _cuts_of_broker(events: Iterable[BrokerLogEvent]) -> list[LoggedCut]:
 
 def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
     """Cuts below the replica's own high watermark, at an offset where the reference continues in another epoch."""
-    cuts = [cut for cut in logged_cuts(events) if cut.is_below_mark]
-    begins = {begin for _, begin in reference.facts.epoch_entries} if cuts else set()
-    first = min(begins, default=None)
-    for cut in cuts:
-        if cut.truncate_to != first and cut.truncate_to in begins:
-            yield cut
+    begins = {begin for _, begin in reference.facts.epoch_entries}
+    later = begins - {min(begins, default=None)}
+    return (cut for cut in logged_cuts(events) if cut.is_below_mark and cut.truncate_to in later)
 
 
 def led_after(
@@ -188,7 +185,7 @@ def _elected(event: BrokerLogEvent) -> int | None:
     """The broker elected according to a line, -1 for no leader; None if the line reports no election."""
     if event.kind == "elected":
         return event.leader_id
-    return event.broker_id if event.kind == "starts" and event.leads else None
+    return event.broker_id if event.leads else None
 
 
 def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElection]:
@@ -220,7 +217,7 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
             if one.leader_id is not None:
                 said[one.leader_id] = one
         elif one.kind == "isr":
-            isr = one.isr if one.broker_id == leader else isr
+            isr = one.isr if leader is not None and one.broker_id == leader else isr
         elif chosen is None or one.leader_epoch is None or one.leader_epoch < epoch:
             continue
         elif one.leader_epoch == epoch or chosen < 0:
@@ -230,7 +227,7 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
             leader = None if chosen < 0 else chosen
         else:
             is_alone = one.isr is None or {*one.isr} <= {chosen}
-            is_outside = isr is not None and chosen not in isr and epoch >= 0 and is_alone
+            is_outside = isr is not None and chosen not in isr and is_alone
             if chosen in said or (is_outside and one.leader_epoch == epoch + 1):
                 event = said.pop(chosen, one)
                 witnessed = leader is None or leader in witnesses

@@ -66,9 +66,7 @@ def needed_replicas(
     trusted = is_live and bool(history) and not any(one.unclean for one in lossy)
     found: dict[int, Need] = {}
     for broker_id in sorted((leadership.named | _members(history)) - set(captured)):
-        why = _need_now(broker_id, leadership, reference, trusted) or _need_of_past(
-            broker_id, leadership, history, lossy
-        )
+        why = _need_now(broker_id, leadership, reference, trusted) or _need_of_past(broker_id, history, lossy)
         if why is not None:
             found[broker_id] = why
     return found
@@ -121,7 +119,7 @@ def _may_be_lacked(
     | the first is a clean one of the new log | if that is not a copy |
     | any other | if one was unclean, its winner was not a copy, and each of `others` lacked something then or has followed since |
     """
-    since = [one for one in history if one.leader_id is not None and one.metadata_offset > led.metadata_offset]
+    since = [one for one in history if one.metadata_offset > led.metadata_offset]
     gone = next((one.metadata_offset for one in since if broker_id not in one.isr), math.inf)
     followed = (one.metadata_offset for one in since if one.metadata_offset > gone and broker_id in one.isr)
     until = next(followed, math.inf)
@@ -147,9 +145,8 @@ def _knows(facts: ReplicaFacts, epoch: int) -> bool:
 
 
 def _members(history: Collection[PartitionState]) -> set[int]:
-    """Brokers that led or were in sync at any time."""
-    leaders = {state.leader_id for state in history if state.leader_id is not None}
-    return leaders | {broker_id for state in history for broker_id in state.isr}
+    """Brokers that were in sync at any time, as every leader is."""
+    return {broker_id for state in history for broker_id in state.isr}
 
 
 class _Lossy(NamedTuple):
@@ -163,7 +160,7 @@ class _Lossy(NamedTuple):
 def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
     """True if every replica with all committed records (in sync, eligible or last leader) has since crashed or lost its
     end, as far as captured. After such a crash of the last one nobody is eligible (KIP-966)."""
-    if leadership.leader_id is None and not (leadership.isr or leadership.elr or leadership.is_deleted):
+    if not (leadership.isr or leadership.elr or leadership.is_deleted):
         return True
     last = last_led(leadership.history)
     members = {*(leadership.isr or ()), *leadership.elr, None if last is None else last.leader_id}
@@ -201,20 +198,15 @@ def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequ
     return not fenced and not _may_lack_its_end(facts, leadership, reference, replicas)
 
 
-def _need_of_past(
-    broker_id: int, leadership: Leadership, history: Sequence[PartitionState], lossy: Sequence[_Lossy]
-) -> Need | None:
+def _need_of_past(broker_id: int, history: Sequence[PartitionState], lossy: Sequence[_Lossy]) -> Need | None:
     """Reason by the broker's state before each moment since which the leader may lack records, if it has not followed since."""
-    if not history:
-        return None if broker_id in (leadership.isr or ()) else "no_history"
+    if not any(broker_id in (*state.isr, *state.elr) for state in history):
+        return None if history and history[0].occasion == "created" else "no_history"
     for one in lossy:
         if broker_id in _members([state for state in history if state.metadata_offset >= one.metadata_offset]):
             continue
-        before = [state for state in history if state.metadata_offset < one.metadata_offset]
-        led = any(state.leader_id == broker_id for state in before)
-        if led or any(broker_id in (*state.isr, *state.elr) for state in before):
-            if not one.unclean:
-                return "isr_before_crash"
-            return "led_before_unclean" if led else "isr_before_unclean"
-    began = history[0].occasion == "created"
-    return None if began or broker_id in _members(history) else "no_history"
+        if not one.unclean:
+            return "isr_before_crash"
+        led = any(state.leader_id == broker_id for state in history)
+        return "led_before_unclean" if led else "isr_before_unclean"
+    return None

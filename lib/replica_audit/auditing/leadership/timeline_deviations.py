@@ -77,14 +77,14 @@ def observation_of(rows: Sequence[ProgressRow]) -> Observation:
     """Observation from its rows; where they disagree, the greatest values count."""
     leader = rows[0]
     if any(row.of_leader != leader.of_leader for row in rows):
-        leader = max(
-            rows, key=lambda row: [_order(value) for value in (row.leader_epoch, row.leader_id, *row.of_leader)]
-        )
+        leader = max(rows, key=lambda row: [_order(value) for value in (row.leader_epoch, *row.of_leader)])
     replicas: dict[int, ProgressRow] = {}
     for row in rows:
-        known = replicas.setdefault(row.broker_id, row)
-        if known is not row:
-            replicas[row.broker_id] = max(known, row, key=lambda one: [_order(value) for value in one.of_replica])
+        known = replicas.get(row.broker_id)
+        greatest = (
+            row if known is None else max(known, row, key=lambda one: [_order(value) for value in one.of_replica])
+        )
+        replicas[row.broker_id] = greatest
     return Observation(
         leader.time_ms,
         leader.leader_id,
@@ -99,9 +99,7 @@ def observation_of(rows: Sequence[ProgressRow]) -> Observation:
 
 
 def _order(value: object) -> tuple:
-    if value is None:
-        return ()
-    return (tuple(value) if isinstance(value, list) else value,)
+    return () if value is None else (value,)
 
 
 def assigned_replicas(states: Iterable[PartitionStateRow], directories: Iterable[ReplicaDir]) -> frozenset[int]:
@@ -128,17 +126,18 @@ class TimelineTally:
     def __init__(self) -> None:
         self._deviations = DeviationRuns(GREATEST_RUNS)
         self._count = 0
-        self._first_ms = 0
+        self._first_ms: int | None = None
 
     def add(self, row: TimelineRow) -> None:
-        self._first_ms = self._first_ms if self._count else row.time_ms
+        if self._first_ms is None:
+            self._first_ms = row.time_ms
         self._count += 1
         self._deviations.add(row)
 
     def finish(self) -> TimelineSummary | None:
         """The summary; None without rows."""
         runs = tuple(self._deviations.finish())
-        if not self._count:
+        if self._first_ms is None:
             return None
         return TimelineSummary(self._count, self._first_ms, self._deviations.count, runs)
 
