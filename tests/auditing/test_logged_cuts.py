@@ -86,9 +86,9 @@ def test_cuts_are_by_broker_those_of_an_unknown_one_first() -> None:
     events = [
         line(kind, number, offset, broker_id=broker)
         for number, (kind, offset) in enumerate((("loaded", 60), ("cut", 40)))
-        for broker in (2, None, 1)
+        for broker in (16, None, 9)
     ]
-    assert [one.event.broker_id for one in logged_cuts(events)] == [None, 1, 2]
+    assert [one.event.broker_id for one in logged_cuts(events)] == [None, 9, 16]
 
 
 @pytest.mark.parametrize(

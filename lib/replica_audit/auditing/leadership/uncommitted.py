@@ -70,15 +70,13 @@ def frozen_epochs(
     )
 
 
-def bounded_by_frozen_epochs(
-    mark: HighWatermark, reference: Reference, leadership: Leadership | None, frozen: FrozenEpochs | None
-) -> HighWatermark:
+def bounded_by_frozen_epochs(mark: HighWatermark, reference: Reference, frozen: FrozenEpochs | None) -> HighWatermark:
     """Bound `mark` from above by the start of the epoch since which it is frozen, unless more is proven."""
-    if frozen is None or leadership is None or reference.outdated or mark.method == "capture_skew":
+    if frozen is None or reference.outdated or mark.method == "capture_skew":
         return mark
     since = min((epoch for epoch in frozen.epochs if epoch > max(frozen.committing, default=-1)), default=None)
     start = None if since is None else _start_of(since, reference, frozen.past)
-    if start is None or _is_later_known(reference, leadership) or start < max(mark.hw_lower, mark.reached):
+    if start is None or _is_later_known(reference, frozen.past) or start < max(mark.hw_lower, mark.reached):
         return mark
     if mark.hw_upper is not None and mark.hw_upper <= start:
         return mark
@@ -93,10 +91,9 @@ def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | No
     return own if own is not None or not clean else past.start_of(epoch)
 
 
-def _is_later_known(reference: Reference, leadership: Leadership) -> bool:
-    """True if the reference's log has an epoch later than the history."""
-    latest = max((state.leader_epoch for state in leadership.history), default=-1)
-    return or_absent(reference.facts.last_leader_epoch) > latest
+def _is_later_known(reference: Reference, past: PastElections) -> bool:
+    """True if the reference's log has an epoch later than the committed history, in which more may have been committed."""
+    return or_absent(reference.facts.last_leader_epoch) > max(state.leader_epoch for state in past.states)
 
 
 def with_uncommitted_tails(
