@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 from tests.support.histories import history
 from tests.support.made_cases import directory
 
@@ -16,7 +17,6 @@ from replica_audit.auditing.leadership.timeline_deviations import (
     timeline_of,
 )
 from replica_audit.protocol.high_watermark_rule import rule_of
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 
 #: Broker 1 leads.
 LEADER = ProgressRow("orders", 0, 5, None, 1, 3, [1, 2], None, 2, 30_000, 1, None, 20, None, 15, None)
