@@ -9,8 +9,8 @@ import pytest
 from tests.support.made_cases import case, log
 
 from replica_audit.auditing.compare.distinct_records import RecordRange
-from replica_audit.auditing.compare.remote_states import RemoteFacts
 from replica_audit.auditing.compare.remote_storage import RemoteHoles
+from replica_audit.auditing.remote_facts import RemoteFacts
 from replica_audit.elect.costs import follow
 from replica_audit.elect.held_records import CommittedRange, Places, ReplicaRecords
 from replica_audit.model import OffsetRange

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
-from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
 from replica_audit.auditing.compare.remote_storage import differing_epochs
+from replica_audit.auditing.finding import COPIED_BEFORE
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import LogLeft, logs_left, needed_replicas
+from replica_audit.auditing.remote_facts import OtherHistory, RemoteFacts
 from replica_audit.auditing.replicas.later_files import entry_of_other, later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
@@ -228,18 +229,28 @@ class Case:
     def _clean_elections(self) -> CleanElections:
         return CleanElections.of(self.reference.history)
 
-    def may_be_on_leader(self, offset: int, leader_epoch: int | None = None) -> bool:
-        """True if, from `offset` on, the leader may have a follower's history instead of the reference's: its log was not captured,
-        or may have been cut since. `leader_epoch` is that of the follower's records there.
+    def why_on_leader(self, offset: int, leader_epoch: int | None = None) -> str | None:
+        """Clause on why, from `offset` on, the leader may have a follower's history instead of the reference's: its log was not captured,
+        or may have been cut since; None if it cannot. `leader_epoch` is that of the follower's records there.
 
-        False if the follower's history `is_left_for_good`, or the reference's records there were committed and every election since
+        It cannot if the follower's history `is_left_for_good`, or the reference's records there were committed and every election since
         was clean (`high_watermark_bounds.recorded_marks`). A log start copied later than the log proves nothing committed below it.
         """
         leader, facts = self.reference.leader_id, self.reference.facts
         is_deleted = facts.in_any_order and offset < facts.log_start_offset
         keeps = self.tail.is_epoch_said and self.high_watermark.proven_lower > offset and not is_deleted
         is_known = self.is_leaders or keeps or self.is_left_for_good(offset, leader_epoch)
-        return (leader is not None or self.reference.is_replaced) and not is_known
+        return None if is_known or (leader is None and not self.reference.is_replaced) else self.why_leaders
+
+    @property
+    def why_leaders(self) -> str:
+        """Clause on why the leader may have records that the reference lacks."""
+        leader = self.reference.leader_id
+        may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
+        why = "its log is not here"
+        if self.reference.is_replaced:
+            why = f"the log of broker {self.reference.facts.broker_id} {COPIED_BEFORE}"
+        return f"{may_have} may have them, and {why}"
 
     def is_left_for_good(self, offset: int, leader_epoch: int | None) -> bool:
         """True if no leader can have records of `leader_epoch` at `offset` any more: an unclean election left only its winner in the

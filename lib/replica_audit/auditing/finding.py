@@ -159,24 +159,9 @@ def likely(found: Finding, why: str | None) -> Finding:
 COPIED_BEFORE = "was copied before it led, or before it was cut"
 
 
-def why_leaders(case: Case) -> str:
-    """Clause on why the leader may have records that the reference lacks."""
-    leader = case.reference.leader_id
-    may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
-    why = "its log is not here"
-    if case.reference.is_replaced:
-        why = f"the log of broker {case.reference.facts.broker_id} {COPIED_BEFORE}"
-    return f"{may_have} may have them, and {why}"
-
-
 def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
     """Clause on why the committed records of a run may not be lost; None if they are lost."""
-    return case.why_later(item, run) or why_on_leader(case, run.start_offset, run.replica_epoch)
-
-
-def why_on_leader(case: Case, offset: int, leader_epoch: int | None = None) -> str | None:
-    """Clause on why the leader may have records of `leader_epoch` at `offset` that the reference lacks; None if it cannot."""
-    return why_leaders(case) if case.may_be_on_leader(offset, leader_epoch) else None
+    return case.why_later(item, run) or case.why_on_leader(run.start_offset, run.replica_epoch)
 
 
 def undecided(found: Finding, why: str | None, severity: Severity = "high") -> Finding:

@@ -10,10 +10,10 @@ from tests.support.made_cases import LINEAGE, batch, case, compared, divergent, 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof
-from replica_audit.auditing.compare.remote_states import OtherHistory, RemoteFacts
 from replica_audit.auditing.compare.remote_storage import RemoteOrphan
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import meta
+from replica_audit.auditing.remote_facts import OtherHistory, RemoteFacts
 from replica_audit.model import OffsetRange, PartitionState
 from replica_audit.protocol.election import elections
 from replica_audit.protocol.lineage import Lineage

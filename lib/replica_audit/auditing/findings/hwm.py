@@ -16,7 +16,6 @@ from replica_audit.auditing.finding import (
     name_copy,
     place_of_copy,
     undecided,
-    why_on_leader,
     why_undecided,
 )
 from replica_audit.auditing.leadership.election_causes import describe
@@ -50,12 +49,12 @@ def judge(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
                 found = _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
-                found = undecided(found, why_on_leader(case, run.start_offset, run.replica_epoch))
+                found = undecided(found, case.why_on_leader(run.start_offset, run.replica_epoch))
                 yield likely(found, case.why_only_likely(item, run))
         if case.is_lost_tail(item):
             yield from _lost_tail(case, item)
     for mark in case.orphaned_marks:
-        yield undecided(_orphaned(case, mark), why_on_leader(case, mark.start_offset))
+        yield undecided(_orphaned(case, mark), case.why_on_leader(mark.start_offset))
 
 
 def _orphaned(case: Case, mark: OrphanedMark) -> Finding:

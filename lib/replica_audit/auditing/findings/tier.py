@@ -14,7 +14,6 @@ from replica_audit.auditing.finding import (
     name_holder,
     remote_segment,
     undecided,
-    why_leaders,
 )
 from replica_audit.model import span_of
 from replica_audit.schema import Evidence
@@ -78,7 +77,7 @@ def _of_other_history(case: Case, code: Code, orphan: RemoteOrphan, text: str, *
             *more,
         ],
     )
-    return undecided(found, None if case.is_leaders else why_leaders(case))
+    return undecided(found, None if case.is_leaders else case.why_leaders)
 
 
 def _say_basis(case: Case, segment_ids: Sequence[str]) -> str:

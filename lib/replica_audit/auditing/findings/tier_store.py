@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, undecided, why_leaders
+from replica_audit.auditing.finding import Code, Finding, considered, finding, remote_segment, undecided
 from replica_audit.literals import Severity
 from replica_audit.model import span_of
 from replica_audit.text import count, name_brokers, name_offsets, verb
@@ -90,7 +90,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         evidence=evidence,
     )
     is_open = is_orphan and not found.needed and not case.is_leaders
-    return undecided(missing, why_leaders(case) if is_open else None)
+    return undecided(missing, case.why_leaders if is_open else None)
 
 
 def _undecided(why: str, found: Sequence[MissingObject], *, is_doubtful: bool) -> Finding:

@@ -16,7 +16,6 @@ from replica_audit.auditing.finding import (
     marked,
     replay_evidence,
     undecided,
-    why_on_leader,
 )
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
@@ -82,7 +81,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             f"broker {leader.broker_id} has nothing else there: its log ends at {leader.log_end_offset}, and may have been copied before "
             "it had them"
         )
-    why = later or next(filter(None, (why_on_leader(case, cut, run.replica_epoch) for run in at_stake)), None)
+    why = later or next(filter(None, (case.why_on_leader(cut, run.replica_epoch) for run in at_stake)), None)
     is_known = why is None
     is_outside = _is_outside(case, follower)
     goes, go = ("goes", "go") if is_known and not is_outside else ("would go", "would go")

@@ -13,7 +13,6 @@ from replica_audit.auditing.finding import (
     finding,
     likely,
     name_holder,
-    why_on_leader,
 )
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
@@ -226,7 +225,7 @@ def _marker_lost(
     )
     found = likely(found, None if is_over else again)
     # The reference may have been copied before the leader had the same marker.
-    yield doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
+    yield doubted(likely(found, case.why_on_leader(marker.base_offset)), item)
 
 
 def _is_due(
@@ -284,7 +283,7 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
         ],
     )
     # The reference may have been copied before the leader had the same marker.
-    return doubted(likely(found, why_on_leader(case, marker.base_offset)), item)
+    return doubted(likely(found, case.why_on_leader(marker.base_offset)), item)
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
