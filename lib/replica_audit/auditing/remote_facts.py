@@ -1,4 +1,7 @@
-"""Remote storage of one partition, by `__remote_log_metadata` and the store, beside the log of the reference (F.7, J; `RemoteLogManager`, whose leader copies and deletes)."""
+"""Remote storage of one partition, by `__remote_log_metadata` and the store, beside the log of the reference (F.7, J).
+
+Kafka: `RemoteLogManager`, whose leader copies and deletes, one segment at a time.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.elect.cluster_state import states_of_source
 from replica_audit.literals import NOT_COMPARED
 from replica_audit.report.facts.by_partition import compared_rows, reference_row, served_rows, worst_first
+from replica_audit.report.facts.cluster_events import LeadershipChange, find_changes
 from replica_audit.report.facts.conditions import may_have_lost
-from replica_audit.report.facts.leadership_changes import LeadershipChange, find_changes
 from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_words, plain_text, say, say_unproven, tell_finding
 from replica_audit.results import PartitionRows, present

@@ -9,7 +9,7 @@ from tests.support.report_rows import finding, objects, orders_row, partition, r
 
 from replica_audit.model import OffsetRange
 from replica_audit.report.facts.by_partition import is_failing, new_findings, rows_by_partition
-from replica_audit.report.facts.leadership_changes import find_changes
+from replica_audit.report.facts.cluster_events import find_changes
 from replica_audit.report.facts.losses import loss_at
 from replica_audit.report.facts.outcome import Outcome, find_outcome
 from replica_audit.report.partition_story import find_untold, tell_story

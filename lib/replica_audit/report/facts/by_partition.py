@@ -1,10 +1,10 @@
-"""Rows of the report tables in the order in which they are shown, worst first; of a large audit only the worst are in detail."""
+"""The rows of each partition as they are shown, worst partitions first; of a large audit only the worst are in detail."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import at_or_above, codes_with
@@ -12,9 +12,14 @@ from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
 from replica_audit.model import OffsetRange, TopicPartition, joined
 from replica_audit.results import PartitionRows, Results, place_of, present
 from replica_audit.row_classes import Row
-from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
+from replica_audit.schema import CaptureRow, FindingRow, PartitionRow, QualityRow, ReplicaRow
 
 _CONFIDENCES = get_args(Confidence)
+
+#: State of a replica, worst first: not captured though the answer depends on it; holds records that the leader lacks; differs
+#: from the leader; has damaged files; not captured; partly captured; out of sync; none of these.
+ReplicaState = Literal["needed", "holds", "differs", "damaged", "missing", "partial", "out", "sound"]
+REPLICA_STATES: tuple[ReplicaState, ...] = get_args(ReplicaState)
 
 
 def worst_partitions(results: Results) -> list[PartitionRow]:
@@ -82,6 +87,31 @@ def served_rows(replicas: Sequence[ReplicaRow]) -> list[ReplicaRow]:
 def compared_rows(replicas: Sequence[ReplicaRow]) -> list[ReplicaRow]:
     """Replicas of a partition that are compared with the reference."""
     return [row for row in replicas if row.role == "compared"]
+
+
+def replica_states(
+    partition: PartitionRow, rows: PartitionRows, captures: Iterable[CaptureRow]
+) -> dict[int, ReplicaState]:
+    """Worst state of each replica of a partition, by ascending broker id; `captures` are the partition's."""
+    served = served_rows(rows.replicas)
+    found: dict[int, set[ReplicaState]] = defaultdict(set)
+    for row in served:
+        found[row.broker_id].add("out" if row.in_isr is False else "sound")
+        if row.lost_held:
+            found[row.broker_id].add("holds")
+    for broker_id in {*(partition.isr or ()), *partition.unread_replicas} - found.keys():
+        found[broker_id].add("missing")
+    for run in rows.divergences:
+        found[run.broker_id].add("differs")
+    for item in present(rows.findings):
+        if item.broker_id in found and item.code in codes_with("damage") and at_or_above(item.severity, "medium"):
+            found[item.broker_id].add("damaged")
+    for copy in captures:
+        if copy.needed:
+            found[copy.broker_id].add("needed")
+        elif copy.state != "whole":
+            found[copy.broker_id].add("partial" if copy.state in ("partial", "awaited") else "missing")
+    return {broker_id: min(found[broker_id], key=REPLICA_STATES.index) for broker_id in sorted(found)}
 
 
 def detailed_partitions(results: Results) -> list[PartitionRow]:

@@ -12,20 +12,17 @@ from replica_audit.elect.follow_up_steps import is_advised, name_remedy
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import (
+    REPLICA_STATES,
+    ReplicaState,
     other_partitions,
     partition_ranges,
+    replica_states,
     rows_by_partition,
     served_rows,
     worst_finding,
 )
 from replica_audit.report.facts.changes import compare_place
-from replica_audit.report.facts.cluster_facts import (
-    EVENT_KINDS,
-    REPLICA_STATES,
-    ReplicaState,
-    find_timeline,
-    replica_states,
-)
+from replica_audit.report.facts.cluster_events import EVENT_KINDS, find_timeline
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
 from replica_audit.report.facts.lost_writers import LostWriter, writers_of

@@ -1,21 +1,18 @@
-"""Overview of a cluster: the state of each partition's replica on each broker, and a timeline of events over all partitions."""
+"""Events of a cluster by time: changes of leader and ISR, records that leaders lack, and copies."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.report.facts.by_partition import rows_by_partition, served_rows
-from replica_audit.report.facts.leadership_changes import find_changes
-from replica_audit.results import PartitionRows, Results, present
-from replica_audit.schema import CaptureRow, PartitionRow
-
-#: State of a replica, worst first: not captured though the answer depends on it; holds records that the leader lacks; differs
-#: from the leader; has damaged files; not captured; partly captured; out of sync; none of these.
-ReplicaState = Literal["needed", "holds", "differs", "damaged", "missing", "partial", "out", "sound"]
-REPLICA_STATES: tuple[ReplicaState, ...] = get_args(ReplicaState)
+from replica_audit.model import PartitionState
+from replica_audit.protocol.election import elections
+from replica_audit.report.facts.by_partition import rows_by_partition
+from replica_audit.results import PartitionRows, Results
+from replica_audit.schema import PartitionRow, PartitionStateRow
+from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
 #: Event of a broker's replica: elected uncleanly, elected, left the ISR, joined it, wrote a record that the leader now lacks
 #: and the replica still holds, log dir copied.
@@ -30,31 +27,6 @@ MOST_EVENTS = 2_000
 NAMED = 5
 #: Latest time that a browser can show (ms).
 _LATEST = 8_640_000_000_000_000
-
-
-def replica_states(
-    partition: PartitionRow, rows: PartitionRows, captures: Iterable[CaptureRow]
-) -> dict[int, ReplicaState]:
-    """Worst state of each replica of a partition, by ascending broker id; `captures` are the partition's."""
-    served = served_rows(rows.replicas)
-    found: dict[int, set[ReplicaState]] = defaultdict(set)
-    for row in served:
-        found[row.broker_id].add("out" if row.in_isr is False else "sound")
-        if row.lost_held:
-            found[row.broker_id].add("holds")
-    for broker_id in {*(partition.isr or ()), *partition.unread_replicas} - found.keys():
-        found[broker_id].add("missing")
-    for run in rows.divergences:
-        found[run.broker_id].add("differs")
-    for item in present(rows.findings):
-        if item.broker_id in found and item.code in codes_with("damage") and at_or_above(item.severity, "medium"):
-            found[item.broker_id].add("damaged")
-    for copy in captures:
-        if copy.needed:
-            found[copy.broker_id].add("needed")
-        elif copy.state != "whole":
-            found[copy.broker_id].add("partial" if copy.state in ("partial", "awaited") else "missing")
-    return {broker_id: min(found[broker_id], key=REPLICA_STATES.index) for broker_id in sorted(found)}
 
 
 class Events(NamedTuple):
@@ -75,6 +47,49 @@ class Timeline(NamedTuple):
     events: tuple[Events, ...]
     step_ms: int
     """Step to which times are rounded down."""
+
+
+#: A leader that `became_uncleanly` was neither in sync nor eligible; `isr_changed` is a change of the ISR under one leader.
+ChangeKind = Literal["nobody_led", "became_leader", "became_uncleanly", "isr_changed"]
+
+
+class LeadershipChange(NamedTuple):
+    """One change of leader or ISR."""
+
+    kind: ChangeKind
+    earlier: PartitionState
+    later: PartitionState
+
+    @property
+    def entitled(self) -> tuple[int, ...]:
+        """Brokers that could have been elected cleanly."""
+        return tuple(sorted({*self.earlier.isr, *self.earlier.elr}))
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """Brokers that left the ISR."""
+        return tuple(sorted({*self.earlier.isr} - {*self.later.isr}))
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Brokers that joined the ISR."""
+        return tuple(sorted({*self.later.isr} - {*self.earlier.isr}))
+
+
+def find_changes(rows: Iterable[PartitionStateRow]) -> list[LeadershipChange]:
+    """Find changes in rows of partition_states, oldest first; rows without a time (from a listing) and uncommitted ones are left out."""
+    leadership = leadership_of_rows(row for row in rows if row.source == "metadata_log" and not row.uncommitted)
+    if leadership is None:
+        return []
+    unclean = {one.leader_epoch for one in elections(leadership.history) if not one.clean}
+    found = []
+    for earlier, later in pairwise(leadership.committed):
+        if later.leader_id != earlier.leader_id:
+            became: ChangeKind = "became_uncleanly" if later.leader_epoch in unclean else "became_leader"
+            found.append(LeadershipChange("nobody_led" if later.leader_id is None else became, earlier, later))
+        elif set(later.isr) != set(earlier.isr):
+            found.append(LeadershipChange("isr_changed", earlier, later))
+    return found
 
 
 def find_timeline(

@@ -6,9 +6,10 @@ import pytest
 from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.report.facts import cluster_facts
+from replica_audit.report.facts import cluster_events
+from replica_audit.report.facts.by_partition import replica_states
 from replica_audit.report.facts.changes import compare_place, find_moves, find_new
-from replica_audit.report.facts.cluster_facts import find_timeline, replica_states
+from replica_audit.report.facts.cluster_events import find_timeline
 from replica_audit.results import place_of
 
 PLACE = {"topic": "orders", "partition": 0}
@@ -104,7 +105,7 @@ def test_copies_and_lost_records_are_events_and_times_that_no_browser_shows_are_
 
 
 def test_more_events_than_a_page_holds_are_rounded_to_steps_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_facts, "MOST_EVENTS", 6)
+    monkeypatch.setattr(cluster_events, "MOST_EVENTS", 6)
     rows = [
         one
         for number in range(50)
