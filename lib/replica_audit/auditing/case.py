@@ -11,7 +11,6 @@ from replica_audit.auditing.compare.comparable import open_question, why_not_com
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_storage import differing_epochs
-from replica_audit.auditing.finding import COPIED_BEFORE
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.election_causes import PastElections, past_elections
 from replica_audit.auditing.leadership.needed_replicas import LogLeft, logs_left, needed_replicas
@@ -19,7 +18,7 @@ from replica_audit.auditing.remote_facts import OtherHistory, RemoteFacts
 from replica_audit.auditing.replicas.later_files import entry_of_other, later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
-from replica_audit.auditing.replicas.reference import led_with_another_log
+from replica_audit.auditing.replicas.reference import COPIED_BEFORE, led_with_another_log
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.model import OffsetRange, joined

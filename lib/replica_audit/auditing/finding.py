@@ -155,10 +155,6 @@ def likely(found: Finding, why: str | None) -> Finding:
     return found._replace(confidence="likely", message=f"{found.message}; {why}")
 
 
-#: Clause on the log of a reference that `is_replaced`.
-COPIED_BEFORE = "was copied before it led, or before it was cut"
-
-
 def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
     """Clause on why the committed records of a run may not be lost; None if they are lost."""
     return case.why_later(item, run) or case.why_on_leader(run.start_offset, run.replica_epoch)

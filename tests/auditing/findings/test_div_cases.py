@@ -12,8 +12,9 @@ from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Dif
 from replica_audit.auditing.compare.compacted import Compaction, KeyState
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
-from replica_audit.auditing.finding import COPIED_BEFORE, Finding
+from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import div
+from replica_audit.auditing.replicas.reference import COPIED_BEFORE
 from replica_audit.auditing.replicas.replica_facts import Cleaning
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.distinct_records import has_data
 from replica_audit.auditing.finding import (
-    COPIED_BEFORE,
     Code,
     Finding,
     considered,
@@ -25,6 +24,7 @@ from replica_audit.auditing.finding import (
     undecided,
     unless_unwritten,
 )
+from replica_audit.auditing.replicas.reference import COPIED_BEFORE
 from replica_audit.literals import Severity, Verdict
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_cut, name_offsets, verb

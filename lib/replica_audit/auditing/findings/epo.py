@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import (
-    COPIED_BEFORE,
     Code,
     Finding,
     considered,
@@ -27,6 +26,7 @@ from replica_audit.auditing.replicas.later_files import (
     passed_by,
 )
 from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_end, shared_start
+from replica_audit.auditing.replicas.reference import COPIED_BEFORE
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage, increases
 from replica_audit.schema import Evidence

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import PartitionState
 
+#: Clause on the log of a reference that `is_replaced`.
+COPIED_BEFORE = "was copied before it led, or before it was cut"
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
