@@ -12,8 +12,8 @@ from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Dif
 from replica_audit.auditing.compare.comparison import Tail
 from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-from replica_audit.auditing.compare.remote_states import RemoteFacts
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
+from replica_audit.auditing.remote_facts import RemoteFacts
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import TRANSACTIONAL, Batch
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, holding
