@@ -193,7 +193,6 @@ def outcome(partitions: list, findings: list | None = None, untrusted: str | Non
         ("COMMITTED_LOSS", {"lost_records": 4, "lost_committed": 3}, "HWM-LOSS", "lost"),
         ("COMMITTED_LOSS", {"lost_records": 4, "lost_committed": 3, "leader_id": None}, "HWM-LOSS", "lost_leaderless"),
         ("COMMITTED_LOSS", {"lost_records": 0}, "HWM-GONE", "gone_since"),
-        ("COMMITTED_LOSS", {"lost_records": 0}, "HWM-CP-ABOVE-LEO", "gone_for_good"),
         ("COMMITTED_LOSS", {"lost_records": None}, "HWM-LOSS", "lost_uncounted"),
         ("WILL_LOSE_ON_TRUNCATION", {"lost_records": 2, "lost_committed": 0}, "TRN-LOSS", "perhaps"),
         ("WILL_LOSE_ON_TRUNCATION", {}, "REP-ISR-SHORT", "isr_short"),
@@ -212,6 +211,16 @@ def outcome(partitions: list, findings: list | None = None, untrusted: str | Non
 def test_what_an_audit_comes_to(verdict: str, values: dict, code: str, kind: str) -> None:
     found = outcome([partition(verdict=verdict, **values)], [finding(code, "high")])
     assert (found.kind, found.worst, found.affected) == (kind, verdict, 1)
+
+
+@pytest.mark.parametrize(("severity", "kind"), [("critical", "gone_for_good"), ("high", "perhaps")])
+def test_records_past_the_end_of_a_log_are_gone_only_if_no_other_log_has_them(severity: str, kind: str) -> None:
+    rows = [partition(verdict="COMMITTED_LOSS", lost_records=8, lost_committed=0)]
+    found = outcome(rows, [finding("REP-LEADER-SHORTER", "high"), finding("HWM-CP-ABOVE-LEO", severity, broker_id=3)])
+    assert (found.kind, found.affected) == (kind, 1)
+    counted = [*rows, partition(number=1, verdict="COMMITTED_LOSS", lost_records=4, lost_committed=4)]
+    losses = [finding("HWM-CP-ABOVE-LEO", severity, broker_id=3), finding("HWM-LOSS", "critical", number=1)]
+    assert outcome(counted, losses).gone == ((("orders", 0),) if severity == "critical" else ())
 
 
 @pytest.mark.parametrize(("time", "kind"), [(1_700_000_000_000, "none_lacked"), (None, "equal_content")])

@@ -107,8 +107,11 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome:
     total = total_loss(partitions)
     conditions = whole.conditions
     codes = {place: frozenset(row.code for row in rows) for place, rows in findings.items()}
+    gone = tuple(_gone(partitions, findings))
     is_peace = conditions.is_peace and not untrusted
-    kind, affected = kind_of_outcome(worst, partitions, codes, total, is_peace, conditions.compared, whole.untimed)
+    kind, affected = kind_of_outcome(
+        worst, partitions, codes, gone, total, is_peace, conditions.compared, whole.untimed
+    )
     counts = Counter(row.verdict for row in partitions)
     damaged = list(_damaged(partitions, findings))
     references = {row.reference_id for row, _ in damaged}
@@ -131,7 +134,7 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome:
         adds_up=bool(total.records)
         and not without_sum
         and (total.records != total.committed or worst != "COMMITTED_LOSS"),
-        gone=tuple(_gone(partitions, codes)) if total.committed else (),
+        gone=gone if total.committed else (),
         damaged=_all_known([broker for _, broker in damaged]),
         whole=references.pop() if len(references) == 1 and not references & unlike_whole else None,
         uncounted=sum(row.lost_records is None and row.verdict == worst for row in partitions) if countable else 0,
@@ -158,12 +161,16 @@ def _damaged(
                 yield row, found.broker_id
 
 
-def _gone(partitions: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]]) -> Iterator[TopicPartition]:
-    """Partitions that lost committed records which no replica has."""
+def _gone(
+    partitions: Sequence[PartitionRow], findings: Mapping[FindingPlace, Sequence[FindingRow]]
+) -> Iterator[TopicPartition]:
+    """Partitions that lost committed records which no replica has, without those where others are counted."""
+    codes = codes_with("gone")
     for row in partitions:
         place = place_of(row)
-        lost = row.verdict == "COMMITTED_LOSS" and not row.lost_committed
-        if lost and codes_with("gone").intersection(codes.get(place, ())):
+        # Of lower severity, another replica has the records, or may have them.
+        is_gone = any(one.code in codes and one.severity == "critical" for one in findings.get(place, ()))
+        if is_gone and row.verdict == "COMMITTED_LOSS" and not row.lost_committed:
             yield place
 
 
@@ -171,12 +178,14 @@ def kind_of_outcome(
     worst: str,
     partitions: Sequence[PartitionRow],
     codes: Mapping[FindingPlace, frozenset[str]],
+    gone: Collection[TopicPartition],
     total: Total,
     is_peace: bool,
     compared: Compared,
     untimed: Collection[TopicPartition],
 ) -> tuple[str, int]:
-    """Outcome in one word, and the number of partitions it applies to; `codes` are those of each partition's findings.
+    """Outcome in one word, and the number of partitions it applies to; `codes` are those of each partition's findings,
+    `gone` the partitions of `Outcome`.
 
     - `lost`, `lost_leaderless` (no leader to miss them, or it may have them): committed records, counted
     - `gone_since` an earlier audit, `gone_for_good`: on no replica here; `lost_markers`: no sound record; `lost_uncounted`
@@ -192,7 +201,7 @@ def kind_of_outcome(
     held = codes_with("held")
     is_held = bool(total.committed) and all(held & codes.get(place, frozenset()) for place in total.committed_places)
     has_numbers = worst in _WITH_NUMBERS or is_held
-    if has_numbers and (counted := _counted(worst, affected, partitions, codes, total)):
+    if has_numbers and (counted := _counted(worst, affected, partitions, codes, gone, total)):
         return counted
     if worst == "UNCOMMITTED_DIVERGENCE":
         kind = _uncommitted_kind(affected, codes, untimed)
@@ -229,6 +238,7 @@ def _counted(
     affected: Sequence[PartitionRow],
     partitions: Sequence[PartitionRow],
     codes: Mapping[FindingPlace, frozenset[str]],
+    gone: Collection[TopicPartition],
     total: Total,
 ) -> tuple[str, int] | None:
     if total.committed:
@@ -239,7 +249,7 @@ def _counted(
         of_affected = [codes.get(place_of(row), frozenset()) for row in affected]
         if all("HWM-GONE" in one for one in of_affected):
             return "gone_since", len(affected)
-        if all("HWM-CP-ABOVE-LEO" in one for one in of_affected):
+        if set(gone).issuperset(map(place_of, affected)):
             return "gone_for_good", len(affected)
         if not total.records:
             only_markers = all(row.lost_records == 0 for row in affected)
