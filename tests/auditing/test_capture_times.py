@@ -15,6 +15,8 @@ from tests.support.snapshots import Replica, write_manifest
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.opened_snapshot import OpenedSnapshot
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.runner.in_process import audit_all
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest
 from replica_audit.snapshot.manifest import with_own_names
 from replica_audit.text import render_time
@@ -64,6 +66,25 @@ def test_a_leader_that_was_copied_first_is_behind_and_nothing_is_wrong(tmp_path)
     assert answer.one("CAP-SKEW")[0] == "info" and not answer.codes("low") - {"REP-UNDER-REPLICATED"}
     (row,) = answer.found("CAP-SKEW")
     assert "broker 2 was copied from 2024-01-31T10:05:00Z to 2024-01-31T10:09:00Z" in row["evidence"][0]["text"]
+
+
+def test_nobody_is_asked_to_copy_a_busy_cluster_again_for_what_the_order_of_the_copies_explains(tmp_path):
+    """In the documented order a follower is behind in every copy: to copy again was the first thing to do, each time."""
+    copied = [
+        {
+            "broker_id": broker,
+            "log_dir": f"broker-{broker}",
+            "kind": "live",
+            "started": f"{at}:00Z",
+            "finished": f"{at}:30Z",
+        }
+        for broker, at in ((2, "2024-01-31T10:00"), (1, "2024-01-31T10:01"))
+    ]
+    write_manifest(tmp_path, brokers=copied)
+    replicas = {1: Replica(written(0, 60, 1)), 2: Replica(written(0, 40, 1))}
+    answer = audit(tmp_path, replicas, source="user", leader_epoch=1, isr=(1, 2))
+    assert answer.verdict == "LAGGING" and answer.one("CAP-SKEW")[0] == "info", answer
+    assert plan_elections(audit_all(str(tmp_path), Settings())).steps == ()
 
 
 def test_a_leader_that_was_copied_later_lost_what_its_follower_has(tmp_path):

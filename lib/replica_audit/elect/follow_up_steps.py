@@ -8,6 +8,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, codes_with
 from replica_audit.auditing.finding import find_unseen_tails
+from replica_audit.auditing.findings.cap_skew import CAP_SKEW
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Tools
@@ -173,9 +174,9 @@ def _has_own_step(row: FindingRow) -> bool:
 
 
 def is_advised(row: FindingRow) -> bool:
-    """True if the remedy of a finding's code applies to the finding: no replica is rebuilt for what is normal, such
-    as the gaps of a compacted log."""
-    return row.code not in codes_with("moved_away") or _is_medium(row)
+    """True if the remedy of a finding's code applies to the finding: no replica is rebuilt, and no broker copied again, for
+    what is normal, such as the gaps of a compacted log or the skew of copies of brokers at work."""
+    return row.code not in {*codes_with("moved_away"), CAP_SKEW.code} or _is_medium(row)
 
 
 def _is_medium(row: FindingRow) -> bool:
