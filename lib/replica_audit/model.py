@@ -36,6 +36,11 @@ UNCLEAN = "unclean.leader.election.enable"
 #: The topic config with the number of in-sync replicas that acks=all needs.
 MIN_ISR = "min.insync.replicas"
 
+#: The topic config that says whose time its records get, and its two values: the producer's and the broker's.
+TIMESTAMP_TYPE = "message.timestamp.type"
+CREATE_TIME = "CreateTime"
+APPEND_TIME = "LogAppendTime"
+
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
 

@@ -731,9 +731,14 @@ def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_no
     assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")
 
 
-def _salvaging(*costs: Mapping[str, int], topics: Sequence[str] = "abc", asked: Sequence[str] = ()) -> dict[str, Step]:
+def _salvaging(
+    *costs: Mapping[str, int],
+    topics: Sequence[str] = "abc",
+    asked: Sequence[str] = (),
+    stamped: Sequence[str] = (),
+) -> dict[str, Step]:
     """The steps that salvage and restore, of a partition for each of `costs`, which are those of its leader, broker 1; `asked` are patterns of
-    --topic."""
+    --topic, and records of `stamped` get the broker's time."""
     parts = [Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1) for topic in topics[: len(costs)]]
     results = results_of(parts, "4.3.1", "metadata_log")
     results.options["topics"] = asked
@@ -749,6 +754,8 @@ def _salvaging(*costs: Mapping[str, int], topics: Sequence[str] = "abc", asked: 
             "lost_held": held[row.topic] if (row.candidate_id, row.broker_id) == (1, 2) else 0,
         },
     )
+    stamp = {"configs": {"message.timestamp.type": "LogAppendTime"}}
+    change_rows(results, "partition_states", lambda row: stamp if row.topic in stamped else {})
     return {step.action: step for step in plan_elections(results, up=(1, 2)).steps}
 
 
@@ -770,6 +777,19 @@ def test_what_salvage_takes_besides_is_named() -> None:
     assert both["restore"].partitions == (("a", 0), ("b", 0))
     assert not [one for one in both["restore"].before if "DIV-HIDDEN" in one]
     assert "salvage" not in _salvaging(acks_1)
+
+
+def test_a_topic_that_stamps_records_takes_them_with_their_own_times() -> None:
+    """Otherwise `restore` refuses it."""
+    committed = {"lost_records": 5, "lost_committed": 5}
+    step = _salvaging(committed, committed, committed, stamped=("a", "c"))["restore"]
+    of = ["a", "c"]
+    alter = "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name"
+    assert list(step.commands[:2]) == [f"{alter} {one} --add-config message.timestamp.type=CreateTime" for one in of]
+    assert [one.split()[1] for one in step.commands[2:4]] == ["restore", "restore"]
+    assert list(step.commands[4:]) == [f"{alter} {one} --add-config message.timestamp.type=LogAppendTime" for one in of]
+    assert step.text.endswith(". Records of a and c get their producers' times until that is done")
+    assert len(_salvaging(committed)["restore"].commands) == 2
 
 
 def test_kafkas_own_topics_which_salvage_passes_over_are_not_among_what_it_takes() -> None:

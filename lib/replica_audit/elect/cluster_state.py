@@ -17,7 +17,7 @@ from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.errors import UsageError
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
-from replica_audit.model import MIN_ISR, UNCLEAN, TopicPartition
+from replica_audit.model import APPEND_TIME, MIN_ISR, TIMESTAMP_TYPE, UNCLEAN, TopicPartition
 from replica_audit.protocol.controller import NextLeader, Registration, next_leader
 from replica_audit.protocol.versions import (
     Version,
@@ -199,6 +199,8 @@ class PresentState:
     controllers: Controllers = Controllers()
     kafka_version: Version | None = None
     """None if unknown."""
+    append_time: frozenset[str] = frozenset()
+    """Topics whose records get the broker's time."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
@@ -369,6 +371,9 @@ def present_state(
         kept_out=kept_out,
         controllers=_controllers(results, brokers, accused, found_up, is_up),
         kafka_version=version,
+        append_time=frozenset(
+            place.topic for place, one in registrable.items() if one.configs.get(TIMESTAMP_TYPE) == APPEND_TIME
+        ),
     )
 
 

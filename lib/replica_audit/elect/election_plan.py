@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from replica_audit import __version__
-from replica_audit.elect.cluster_state import present_state
+from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.copied_again import CopiedAgain
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
@@ -15,14 +15,14 @@ from replica_audit.elect.decisions import decide, held_back
 from replica_audit.elect.disk_steps import brokers_with_disks, check_disks, name_disk
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.hit_groups import committed_offsets
-from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
+from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools, for_names, in_order
 from replica_audit.elect.order_search import Search
 from replica_audit.elect.plan_model import Conflict, Decision, Plan, Step, is_salvaged
 from replica_audit.elect.premises import rests_on
 from replica_audit.elect.remote_steps import unread_records
 from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
-from replica_audit.elect.step_list import list_places
-from replica_audit.model import TopicPartition
+from replica_audit.elect.step_list import list_names, list_places
+from replica_audit.model import APPEND_TIME, CREATE_TIME, TopicPartition
 from replica_audit.results import Results, place_of
 from replica_audit.text import count, name_brokers
 
@@ -64,13 +64,13 @@ def salvage_steps(
 
 
 def restore_steps(
-    results: Results, matrix: Matrix, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
+    results: Results, matrix: Matrix, state: PresentState, decisions: Sequence[Decision], tools: Tools
 ) -> Iterator[Step]:
-    """A step that produces the salvaged records again; none while one of their partitions has no plan."""
+    """A step that produces the salvaged records again, with their own times; none while one of their partitions has no plan."""
     salvaged = _salvaged(results, decisions)
     places = tuple(map(place_of, salvaged))
     if places:
-        config = [] if client_config is None else ["--command-config", client_config]
+        config = [] if tools.client_config is None else ["--command-config", tools.client_config]
         is_compacted = any(row.compacted for place in places for row in matrix.replicas[place].values())
         skip = ["--skip-superseded"] if is_compacted else []
         command = [
@@ -78,16 +78,24 @@ def restore_steps(
             "restore",
             SALVAGED,
             "--bootstrap-servers",
-            bootstrap,
+            tools.bootstrap,
             *config,
             "--to-original",
             *skip,
         ]
+        stamped = sorted(state.append_time & {place.topic for place in places})
+        meanwhile, files = for_names(
+            stamped, "append-time.txt", lambda topic: tools.set_timestamp_type(topic, CREATE_TIME)
+        )
+        again, _ = for_names(stamped, "append-time.txt", lambda topic: tools.set_timestamp_type(topic, APPEND_TIME))
+        times = f". Records of {list_names(stamped)} get their producers' times until that is done" if stamped else ""
+        restore = (shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"]))
         yield Step(
             action="restore",
-            text=f"Restore the salvaged records of {list_places(places)}: they are appended at the end of the log",
+            text=f"Restore the salvaged records of {list_places(places)}: they are appended at the end of the log{times}",
             partitions=places,
-            commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
+            commands=tuple(in_order(meanwhile, restore, again)),
+            files=files,
             before=(
                 "Each of these partitions has its planned leader, or its preferred leader, which took over in sync",
                 *_is_decided([place_of(one) for one in salvaged if one.chosen.hidden_records]),
@@ -191,7 +199,7 @@ def plan_elections(
     aside = [step for step in outcome.steps if step.action == "put_aside"]
     fetched_anew = {(broker, place) for step in aside for broker in step.brokers for place in step.partitions}
     last = [
-        *restore_steps(results, matrix, outcome.decisions, bootstrap, client_config),
+        *restore_steps(results, matrix, state, outcome.decisions, tools),
         *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted, started, fetched_anew),
     ]
     # Mending a replica includes a restart of its broker.

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from replica_audit.model import UNCLEAN, TopicPartition
+from replica_audit.model import TIMESTAMP_TYPE, UNCLEAN, TopicPartition
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
 
 #: First version whose clusters may run in KRaft mode.
@@ -71,12 +71,11 @@ class Tools(NamedTuple):
         removes its setting. `is_shown`: the topic's own settings are shown first."""
         change = ("--delete-config", UNCLEAN) if value is None else ("--add-config", f"{UNCLEAN}={str(value).lower()}")
         calls = [_of_topic(topic, "--describe")] if is_shown else []
-        calls.append(_of_topic(topic, "--alter", *change))
-        before = [shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments]) for arguments in calls]
-        if way == ZOOKEEPER_ITSELF:
-            return before
-        since = [self._configs(way, *arguments) for arguments in calls]
-        return since if way == CONTROLLER else self._by_version((2, 5), since, before)
+        return self._of_any_version(way, [*calls, _of_topic(topic, "--alter", *change)])
+
+    def set_timestamp_type(self, topic: str, kind: str) -> list[str]:
+        """Commands that set whose time the records of a topic get: CreateTime or LogAppendTime."""
+        return self._of_any_version(BROKER, [_of_topic(topic, "--alter", "--add-config", f"{TIMESTAMP_TYPE}={kind}")])
 
     def keep_remote(self, topic: str, way: str | None) -> list[str]:
         """Commands that show the topic's settings, then turn off its retention: neither age nor size moves its log start.
@@ -200,6 +199,14 @@ class Tools(NamedTuple):
         """Commands that stop a node cleanly, whatever options it was started with, and start it with its usual properties."""
         # kafka-server-stop.sh does not find a node started with such options.
         return [f"kill -TERM PID_OF_{node_id}", f"tail --pid=PID_OF_{node_id} -f /dev/null", Tools.start(node_id)]
+
+    def _of_any_version(self, way: str, calls: Sequence[Sequence[str]]) -> list[str]:
+        """Calls of kafka-configs.sh, which takes topics' settings by a broker since 2.5."""
+        before = [shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments]) for arguments in calls]
+        if way == ZOOKEEPER_ITSELF:
+            return before
+        since = [self._configs(way, *arguments) for arguments in calls]
+        return since if way == CONTROLLER else self._by_version((2, 5), since, before)
 
     def _configs(self, way: str | None, *arguments: str) -> str:
         server = _TO_A_CONTROLLER if way == CONTROLLER else None

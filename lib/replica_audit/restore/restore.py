@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
-from replica_audit.model import MIN_ISR, TopicPartition
+from replica_audit.model import APPEND_TIME, CREATE_TIME, MIN_ISR, TIMESTAMP_TYPE, TopicPartition
 from replica_audit.protocol.versions import caps_min_isr, parse_kafka_version
 from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, Topic, WritableCluster
 from replica_audit.restore.salvaged_records import (
@@ -209,7 +209,7 @@ def _new_topic(
         "cleanup.policy": "delete",
         "retention.ms": "-1",
         "retention.bytes": "-1",
-        "message.timestamp.type": "CreateTime",
+        TIMESTAMP_TYPE: CREATE_TIME,
     }
     if greatest > _DEFAULT_GREATEST_BYTES:
         configs["max.message.bytes"] = str(greatest)
@@ -248,9 +248,10 @@ def _check_topic(
         raise UsageError(
             f"topic {topic} is compacted, which removes earlier records of a key: give it cleanup.policy=delete"
         )
-    if configs.get("message.timestamp.type", "CreateTime") != "CreateTime":
+    if configs.get(TIMESTAMP_TYPE, CREATE_TIME) != CREATE_TIME:
         raise UsageError(
-            f"topic {topic} stamps records with the broker's time (LogAppendTime), and theirs would be lost"
+            f"topic {topic} stamps records with the broker's time ({APPEND_TIME}), and theirs would be lost: set its "
+            f"{TIMESTAMP_TYPE} to {CREATE_TIME} until they are restored"
         )
     greatest = extreme.greatest
     if greatest > int(configs.get("max.message.bytes", greatest)):
@@ -341,8 +342,8 @@ def _check_formats(configs_of: Mapping[str, Mapping[str, str]], cluster: Cluster
     # Brokers heed it up to protocol 2.8, and go on showing it up to 3.9.
     if old and not cluster.protocol_version().startswith("3."):
         raise UsageError(
-            f"topic {old[0]} has the message format of {said[old[0]]} (message.format.version), which has no transactions: they "
-            "need 0.11.0 or later"
+            f"topic {old[0]} has the message format of {said[old[0]]} (message.format.version), which has no transactions: set it "
+            "to 0.11.0 or later until they are restored"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
-from replica_audit.model import MIN_ISR, UNCLEAN, Leadership, PartitionState
+from replica_audit.model import MIN_ISR, TIMESTAMP_TYPE, UNCLEAN, Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import ZERO_UUID, MessageError
 from replica_audit.snapshot.metadata.kraft_records import (
@@ -46,7 +46,7 @@ _DEFAULTS = {
     MIN_ISR: MIN_ISR,
     UNCLEAN: UNCLEAN,
     "log.cleanup.policy": "cleanup.policy",
-    "log.message.timestamp.type": "message.timestamp.type",
+    "log.message.timestamp.type": TIMESTAMP_TYPE,
 }
 _CLUSTER = ""
 #: Directory ids of replicas that are not assigned to a log dir yet, or were placed before KRaft supported JBOD (`DirectoryId`).
