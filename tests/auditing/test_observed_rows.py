@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 from tests.support.histories import history
 from tests.support.made_cases import directory
 
@@ -16,7 +15,7 @@ from replica_audit.auditing.leadership.timeline_deviations import (
     observations_of,
     timeline_of,
 )
-from replica_audit.protocol.high_watermark_rule import rule_of
+from replica_audit.protocol.high_watermark_rule import Observation, ReplicaProgress, rule_of
 
 #: Broker 1 leads.
 LEADER = ProgressRow("orders", 0, 5, None, 1, 3, [1, 2], None, 2, 30_000, 1, None, 20, None, 15, None)
