@@ -26,14 +26,10 @@ from replica_audit.warehouse.delta_tables import Warehouse
 #: Sound and damaged logs, old formats, two log dirs of a broker, and every source of leadership.
 CAPTURES = (
     "healthy",
-    "compacted-skewed-1",
     "corrupted-batch-length-huge",
-    "corrupted-tail-garbage",
     "diverged-unclean",
-    "elr-elected",
     "jbod-moving",
     "kip101-restart-3-lost",
-    "live-torn",
     "old-formats",
 )
 
