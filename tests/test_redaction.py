@@ -171,11 +171,10 @@ def test_whatever_argument_has_credentials_shows_none(
         else:
             at = [one for one in places if not one.option_strings].index(action)
             arguments = [command, *given[:at], uri, *given[at + 1 :]]
-        forms = ("text", "json") if COMMANDS[command].common and "--format" not in arguments else ()
-        for form in forms:
-            main([*arguments, "--format", form])
-        if not forms:
-            main(arguments)
+        main(arguments)
+        # In JSON no text is broken into lines.
+        if secret == SECRET and COMMANDS[command].common and "--format" not in arguments:
+            main([*arguments, "--format", "json"])
         said = capsys.readouterr()
         told += "gopher://bucket/snapshots" in said.err
         files = [path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file()]

@@ -6,7 +6,7 @@ import pytest
 from tests.exhaustive.plans import KINDS, MOVING, clusters, narrate, try_plans
 
 #: Of each kind, by how many partitions they have at most: more partitions take longer.
-COUNTS = {1: 15, 3: 10}
+COUNTS = {1: 15, 3: 7}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -132,10 +132,9 @@ def copy_live(
 def _as_now(cluster: Cluster) -> Cluster:
     """The cluster as it is at this moment."""
     now = copy(cluster)
-    now.replicas = {
-        number: replace(one, batches=list(one.batches), cache=list(one.cache))
-        for number, one in cluster.replicas.items()
-    }
+    now.replicas = {number: copy(one) for number, one in cluster.replicas.items()}
+    for one in now.replicas.values():
+        one.batches, one.cache = list(one.batches), list(one.cache)
     now.isr, now.elr, now.history = set(cluster.isr), set(cluster.elr), list(cluster.history)
     now.committed, now.lost = dict(cluster.committed), dict(cluster.lost)
     now.killed, now.fenced_since = set(cluster.killed), dict(cluster.fenced_since)

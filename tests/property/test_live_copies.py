@@ -136,7 +136,7 @@ def test_a_cut_inside_a_batch_whose_records_are_deleted_since_is_no_damage():
 def test_no_running_broker_that_was_copied_in_order_has_damage_for_sure():
     """All that differs is of elections, unclean ones too; in its own log no broker has lost anything."""
     told = Counter()
-    for seed in range(10 * COUNT):
+    for seed in range(5 * COUNT):
         found = copy_live(seed, timed=True, lost_tails=False)
         for one in found.audit.findings:
             is_damage = one.verdict == "LATENT_CORRUPTION" and one.severity == "high"
@@ -485,7 +485,7 @@ def test_a_broker_that_went_down_between_the_copies_of_its_log_and_its_epoch_fil
 def test_what_a_broker_that_went_down_while_it_was_copied_leaves_is_no_proof_of_damage(any_order: bool):
     """Nothing tells it from one that was down before, unless the manifest does (C.2); the finding says so, and asks for it."""
     told = Counter()
-    for seed in range(COUNT if not any_order else 10 * COUNT):
+    for seed in range(COUNT if not any_order else 5 * COUNT):
         found = _clean(seed, any_order=any_order)
         for one in found.audit.findings:
             if one.code.endswith("-ABOVE-LEO") or one.code in ("EPO-FILE-CORRUPT", "EPO-CACHE-MISSING"):
@@ -554,7 +554,7 @@ def test_what_differs_below_a_log_start_that_moved_since_is_not_called_proven(se
 @pytest.mark.parametrize("any_order", [False, True], ids=["in order", "any order"])
 def test_no_clean_history_is_proven_to_differ_for_good(any_order: bool):
     told = Counter()
-    for seed in range(COUNT if not any_order else 10 * COUNT):
+    for seed in range(COUNT if not any_order else 5 * COUNT):
         found = _clean(seed, any_order=any_order, stopped=bool(seed % 2))
         for one in found.audit.findings:
             assert one.verdict != "COMMITTED_DIVERGENCE" or one.confidence != "proven", found.story

@@ -55,7 +55,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detailed_partitions, "NAMED", 3)
     monkeypatch.setattr(show_text, "PARTITION_LIMIT", 2)
     monkeypatch.setattr(answer_parts, "STRETCH", 3)
-    monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(table_reads, "ROWS_AT_ONCE", 20)
 
 
 def whole_and_told(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, Results]:
