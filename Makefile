@@ -156,15 +156,15 @@ ANSWER_TESTS := tests/auditing tests/collect tests/elect tests/property tests/re
   tests/quality/test_quality_facts.py tests/snapshot tests/exhaustive tests/hostile tests/quorum tests/segments \
   tests/fuzz
 # Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
-# start Spark anew. The latter two have less to do and give way: all end at about the same time, so that no core is left idle. What
-# three of them print is shown at the end.
+# start Spark anew. The latter two have less to do and wait for other processes now and then: the former two give way, fill the
+# gaps, and in the end have a core each until both end at about the same time. What three of them print is shown at the end.
 test: install
 	@mkdir -p build; \
 	chosen="not session and not spark and $(OPT_IN)"; \
-	$(RUN) -m pytest -m "$$chosen" $(ANSWER_TESTS) $(PYTEST_ARGS) > build/tests-answers.log 2>&1 & answers=$$!; \
-	$(RUN) -m pytest -m "$$chosen" tests $(ANSWER_TESTS:%=--ignore=%) $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
-	nice -n 5 $(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
-	status=0; nice -n 5 $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
+	nice -n 5 $(RUN) -m pytest -m "$$chosen" $(ANSWER_TESTS) $(PYTEST_ARGS) > build/tests-answers.log 2>&1 & answers=$$!; \
+	nice -n 5 $(RUN) -m pytest -m "$$chosen" tests $(ANSWER_TESTS:%=--ignore=%) $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
+	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$starting || status=$$?; \
 	cat build/tests-spark.log; \
 	wait $$answers || status=$$?; \
