@@ -48,7 +48,7 @@ axe.run(document, { resultTypes: ['violations'], ...(arguments[0] && { runOnly: 
 OF_COLOURS = ["color-contrast", "link-in-text-block"]
 
 
-@pytest.mark.parametrize("count", [1, 600, 10_000])
+@pytest.mark.parametrize("count", [1, 600, 1_600])
 def test_no_rule_of_axe_is_broken(browser, pages, count):
     """By dark colours those are asked again that look at colours."""
     if not AXE.exists():
@@ -68,7 +68,7 @@ def test_no_rule_of_axe_is_broken(browser, pages, count):
     assert broken == [] and kept > 0
 
 
-@pytest.mark.parametrize("count", [600, 10_000])
+@pytest.mark.parametrize("count", [600, 1_600])
 def test_the_map_has_every_replica_and_leads_to_its_partition_by_keys(browser, pages, count):
     browser.open(pages[count])
     browser.wait("document.querySelector('.map path.map-cell')")
@@ -176,7 +176,7 @@ def test_equal_rows_are_one_line_until_it_is_opened_and_on_paper(browser, pages)
 
 
 def test_what_is_new_since_the_last_audit_is_named_with_its_partitions(browser, pages):
-    browser.open(pages[10_000])
+    browser.open(pages[1_600])
     lines = browser.run("return [...document.querySelectorAll('#since li')].map((one) => one.textContent)")
     worse = [line for line in lines if line.startswith("worse CONSISTENT, now ")]
     new = [line for line in lines if " HWM-LOSS " in line]
@@ -201,7 +201,7 @@ def printed(browser) -> int:
 
 
 def test_paper_says_how_many_bad_partitions_are_printed_with_their_details(browser, pages):
-    browser.open(pages[10_000])
+    browser.open(pages[1_600])
     browser.wait("document.documentElement.dataset.printable === 'yes'")
     note = "return getComputedStyle(document.querySelector('.on-paper')).display"
     assert browser.run(note) == "none"
@@ -216,7 +216,7 @@ def test_paper_says_how_many_bad_partitions_are_printed_with_their_details(brows
 
 
 def test_a_button_prints_the_details_of_every_bad_partition_that_the_filters_leave(browser, pages):
-    browser.open(pages[1_500])
+    browser.open(pages[1_600])
     browser.wait("document.documentElement.dataset.printable === 'yes'")
     rows = browser.run(ROWS)
     browser.run("window.print = () => { window.asked = true; }")
