@@ -280,6 +280,41 @@ def test_batches_after_a_damage_are_found_though_their_offsets_go_back():
     assert _offsets(items) == [[1000], ("damage", "corrupt"), [0, 1, 2, 3]]
 
 
+_BACK = encode_batch(5, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("following", "found"),
+    [
+        (b"", [[5]]),
+        (encode_batch(7, 1, 0), [[5, 7]]),
+        (encode_batch(20, 1, 0), [[5, 20]]),
+        (flip(encode_batch(20, 1, 0)), []),
+        (encode_legacy(7, b"x"), [[5], [7]]),
+        (encode_legacy(9, b"x"), [[5], [9]]),
+        (encode_batch(7, 1, 0)[:40], [[5], ("damage", "partial")]),
+        (encode_batch(9, 1, 0)[:40], []),
+        (b"\xff" * 100, []),
+    ],
+    ids=[
+        "end of the file",
+        "the next offset",
+        "a later offset, right CRC",
+        "a later offset, wrong CRC",
+        "a legacy entry",
+        "a later legacy entry",
+        "torn at the next offset",
+        "torn at a later offset",
+        "other bytes",
+    ],
+)
+def test_a_batch_below_what_was_confirmed_counts_only_where_its_length_leads_on(following: bytes, found: list) -> None:
+    """A record may hold the bytes of a batch, with a right CRC."""
+    items = _scan(encode_batch(0, 10, 0) + b"\xff" * 33 + _BACK + following)
+    assert _offsets(items)[0] == [0] and isinstance(items[1], Damage)
+    assert _offsets(items)[2:] == found
+
+
 def test_a_file_that_begins_with_damage_expects_no_offset():
     items = _scan(b"\xff" * 100 + encode_batch(7, 1, 0), 5)
     assert _offsets(items) == [("damage", "corrupt"), [7]]

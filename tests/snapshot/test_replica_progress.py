@@ -167,6 +167,25 @@ def test_a_line_that_is_no_row_is_told_with_its_place_and_the_others_stay(tmp_pa
     assert "no list" not in bad.reason or "isr" in line
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"orders,3,1700000000000,2,\xff", "no cells: 'utf-8' codec"),
+        (b"orders,3,1700000000000,2", "4 cells"),
+        (b"orders,three,1700000000000,2,true", "'three' for partition"),
+        (b"orders,3,1700000000000,99999999999999999999,true", "'99999999999999999999' for broker_id"),
+        (b"orders,3,1700000000000,2,maybe", "CSV conversion error"),
+    ],
+)
+def test_a_line_of_csv_that_is_no_row_is_told_with_its_place_and_the_others_stay(tmp_path, line, reason):
+    head, good = b"topic,partition,time_ms,broker_id,eligible\n", b"orders,3,1700000000000,2,true\n"
+    (tmp_path / "replica_progress.csv").write_bytes(head + 3 * good + line + b"\n" + 2 * good)
+    rows, (bad,) = read(tmp_path)
+    assert [(row["partition"], row["eligible"]) for row in rows] == [(3, True)] * 5
+    assert (bad.code, bad.position, bad.length) == ("INPUT-IGNORED", len(head + 3 * good), len(line) + 1)
+    assert reason in bad.reason
+
+
 def test_many_bad_lines_are_told_one_by_one_up_to_a_number(tmp_path):
     (tmp_path / "replica_progress.jsonl").write_text("x\n" * 50)
     rows, bad = read(tmp_path)
