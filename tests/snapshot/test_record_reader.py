@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,6 +12,8 @@ import pytest
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
 from tests.support.scanned import batches_of, scan_file
 
+from replica_audit.segments.records import decode_records
+from replica_audit.snapshot import record_reader
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
 from replica_audit.snapshot.storage import Snapshot
 
@@ -132,6 +135,18 @@ def test_what_cannot_be_had_is_told_and_the_rest_is_read(tmp_path):
     assert "has changed since it was scanned" in told[changed[0]]
     assert [request for request, _ in answer.undecodable] == odd
     assert str(tmp_path) not in str(answer), "reasons are the same wherever the snapshot lies"
+
+
+def test_a_batch_that_would_expand_too_far_is_told_as_unread(tmp_path, monkeypatch):
+    """Kafka may well decode it, so it is not undecodable."""
+    monkeypatch.setattr(record_reader, "decode_records", partial(decode_records, limit=1 << 16))
+    large, small = _write(
+        tmp_path, encode_batch(0, [Record(b"k", bytes(1 << 20))], 0, codec="gzip"), encode_batch(1, 1, 0)
+    )
+    answer = RecordReader(Snapshot.open(tmp_path))([large, small])
+    assert answer.rows["offset"].tolist() == [1] and answer.undecodable == ()
+    ((request, reason),) = answer.unread
+    assert request == large and reason.startswith("the batch ") and reason.endswith(", and is left as it is")
 
 
 def test_a_snapshot_that_is_gone_is_told_once_it_is_asked(tmp_path):
