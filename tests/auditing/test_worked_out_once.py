@@ -16,7 +16,7 @@ from tests.support.some import some
 from replica_audit.auditing.compare import replays
 from replica_audit.auditing.compare.loaded_batches import LoadedBatches
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
+from replica_audit.auditing.replicas.log_contents import CorruptEpoch
 from replica_audit.literals import PROTOCOLS
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.checkpoints import parse_epoch_checkpoint

@@ -28,7 +28,8 @@ from replica_audit.segments.open_transactions import open_at_end
 if TYPE_CHECKING:
     from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.auditing.leadership.capture_times import CaptureTimes
-    from replica_audit.auditing.replicas.replica_facts import CopyKey, CorruptEpoch
+    from replica_audit.auditing.replicas.log_contents import CorruptEpoch
+    from replica_audit.auditing.replicas.replica_facts import CopyKey
     from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
 
 

@@ -24,7 +24,7 @@ from tests.support.snapshots import Replica, write_manifest
 
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import epo
-from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
+from replica_audit.auditing.replicas.log_contents import CorruptEpoch
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.literals import FileState

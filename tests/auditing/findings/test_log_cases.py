@@ -13,7 +13,8 @@ from replica_audit.auditing.compare.alignment import Alignment, CorruptPair
 from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import log as log_rules
-from replica_audit.auditing.replicas.replica_facts import Cleaning, CorruptEpoch, ReplicaFacts
+from replica_audit.auditing.replicas.log_contents import CorruptEpoch
+from replica_audit.auditing.replicas.replica_facts import Cleaning, ReplicaFacts
 from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
+from replica_audit.auditing.replicas.log_contents import CorruptEpoch
 from replica_audit.literals import Confidence
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from replica_audit.auditing.replicas.replica_facts import CopyKey, CorruptEpoch, ReplicaFacts
+    from replica_audit.auditing.replicas.log_contents import CorruptEpoch
+    from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 
 
 def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:

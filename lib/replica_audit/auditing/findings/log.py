@@ -27,7 +27,8 @@ from replica_audit.text import count, name_brokers, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
-    from replica_audit.auditing.replicas.replica_facts import CorruptEpoch, ReplicaFacts
+    from replica_audit.auditing.replicas.log_contents import CorruptEpoch
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
 LOG_CORRUPT_MID = Code(
