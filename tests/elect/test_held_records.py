@@ -37,7 +37,8 @@ def records(
     **known: Any,
 ) -> ReplicaRecords:
     """Of the follower, or of the leader if `facts` is."""
-    made = case(leader, compared(facts, *runs, **(item or {})), high_watermark=mark, **known)
+    follower = FOLLOWER if facts is leader else facts
+    made = case(leader, compared(follower, *runs, **(item or {})), high_watermark=mark, **known)
     return holding(made, facts, Batches.of(batches), loaded)
 
 
@@ -78,6 +79,8 @@ CONTENT = divergent("content", batches=OTHER, leader=1)
         (OWN, (divergent("hole_there", batches=OWN),), [(30, 40, (1,), 30, 36)]),
         # Other records in the same epoch have the checksum, too.
         (OTHER, (CONTENT,), [(30, 35, (1, 7), -1, 40), (35, 40, (1, 8), -1, 40)]),
+        # A hole does not matter to what is there, wherever it begins and ends.
+        (OWN, (divergent("hole_there", batches=OWN, start_offset=32, end_offset=37),), [(30, 40, (1,), 30, 36)]),
         # A run may begin or end within a batch, and a batch may be in two.
         (OWN, (RUN._replace(start_offset=32),), [(30, 32, (1,), 30, 36), (32, 40, (1,), -1, 40)]),
         (OWN, (RUN._replace(end_offset=37),), [(30, 37, (1,), -1, 37), (37, 40, (1,), 30, 36)]),
@@ -86,8 +89,18 @@ CONTENT = divergent("content", batches=OTHER, leader=1)
             (RUN._replace(end_offset=32, committed_end=32), RUN._replace(start_offset=33)),
             [(30, 32, (1,), 32, 32), (32, 33, (1,), 30, 36), (33, 35, (1,), -1, 40)],
         ),
+        (
+            OWN[:1],
+            tuple(RUN._replace(start_offset=at, end_offset=at + 1, committed_end=at) for at in (30, 32, 34)),
+            [(start, start + 1, (1,), *((start, start + 1) if start % 2 == 0 else (30, 36))) for start in range(30, 35)],
+        ),
         # What the leader wrote again in its own epoch is one record with that.
         (OWN, (divergent("epoch", written_again=OWN),), [(30, 40, (2,), 30, 36)]),
+        (
+            (SHARED[1], *OWN),
+            (divergent("epoch", batches=SHARED[1:], start_offset=25, end_offset=30), divergent("epoch", written_again=OWN)),
+            [(25, 30, (0,), -1, 30), (30, 40, (2,), 30, 36)],
+        ),
         (OWN, (divergent("epoch", batches=OWN[1:], written_again=OWN[:1]),), [(30, 35, (2,), 30, 36), (35, 40, (1,), -1, 40)]),
     ],
 )  # fmt: skip
@@ -139,6 +152,7 @@ def lineage(*starts: tuple[int, int], **changes: Any) -> ReplicaFacts:
         # Below the leader's log start it may be of another history.
         ({"item": {"unproven_below_start": OffsetRange(12, 21)}}, (12, 36)),
         ({"item": {"unproven_below_start": OffsetRange(12, 20)}}, (30, 36)),
+        ({"item": {"unproven_below_start": OffsetRange(12, 19)}}, (30, 36)),
         # The leader's cleaner has been there, and it has another epoch now.
         ({"leader": lineage((0, 0), (2, 20), compacted=True)}, (20, 36)),
         ({"leader": lineage((0, 0), (2, 21), compacted=True)}, (30, 36)),
@@ -166,6 +180,7 @@ def test_of_the_leader_itself_and_of_a_dense_range_the_same_holds() -> None:
         ((SPARSE, SHARED[1]), [(22, 25), (25, 30)]),
         # All of it lies below.
         ((batch(17, 21), *SHARED[1:]), [(25, 30)]),
+        ((batch(10, 19), *SHARED[1:]), [(25, 30)]),
         ((batch(17, 21)._replace(record_count=3),), []),
         ((batch(17, 22),), [(22, 23)]),
         ((batch(17, 22)._replace(record_count=3),), [(22, 23)]),
@@ -186,6 +201,7 @@ def test_in_a_compacted_log_each_batch_is_a_range() -> None:
 
 TWIN = batch(50, 54, epoch=2)
 SENT_AGAIN = Difference("epoch", 30, 35, 2, 1, Batches.of(OWN[:1]), twin=TWIN)
+DAMAGED = OWN[0]._replace(crc_valid=False)
 BLIND = CorruptPair("blind", 30, 35, 2, 1, 0, "", odd=OWN[0], right=OWN[0]._replace(leader_epoch=2))
 
 
@@ -207,9 +223,32 @@ def test_what_the_leader_has_elsewhere_counts_as_the_leaders(alignment: Alignmen
     ] == ranges
 
 
+def test_of_an_odd_batch_only_the_data_above_the_log_start_counts() -> None:
+    item = {"alignment": Alignment((SENT_AGAIN,))}
+    for start, ranges in ((34, [(35, 40), (50, 55)]), (35, [(35, 40)]), (36, [(36, 40)])):
+        found = records(*OWN, facts=replace(FOLLOWER, log_start_offset=start), item=item)
+        assert [tuple(one.span) for one in found.marked] == ranges
+    # The leader has it undamaged.
+    pair = {"alignment": Alignment(corrupt=(BLIND._replace(odd=DAMAGED),))}
+    assert [tuple(one.span) for one in records(DAMAGED, item=pair).marked] == [(30, 35)]
+    marker = batch(40, 40, epoch=2, control=True)
+    assert not records(marker, facts=LONGER, item={"alignment": Alignment(ahead=Batches.of([marker]))}).marked
+
+
+def test_a_run_below_the_log_start_is_left_out() -> None:
+    runs = (RUN._replace(end_offset=32), RUN._replace(start_offset=33))
+    assert outline(records(*OWN[:1], runs=runs, facts=replace(FOLLOWER, log_start_offset=33))) == [
+        (33, 35, (1,), -1, 40)
+    ]
+
+
 def test_a_run_does_not_count_for_what_has_its_place_elsewhere() -> None:
     item = {"alignment": Alignment((SENT_AGAIN,))}
     assert outline(records(*OWN, runs=(RUN,), item=item)) == [(35, 40, (1,), -1, 40), (50, 55, (2,), 30, 36)]
+    for twin in (batch(36, 39, epoch=2), batch(26, 29, epoch=2)):
+        beside = {"alignment": Alignment((SENT_AGAIN._replace(twin=twin),))}
+        found = outline(records(*OWN[:1], runs=(RUN._replace(start_offset=25),), item=beside))
+        assert found == [(twin.base_offset, twin.end_offset, (2,), 30, 36)]
     same = {"alignment": Alignment(corrupt=(BLIND,))}
     assert outline(records(*OWN, runs=(RUN,), item=same))[0] == (30, 35, (2,), -1, 40)
 
@@ -221,6 +260,8 @@ WITH_CHUNK = replace(FOLLOWER, chunks={0: CHUNK})
 def test_a_chunk_that_all_have_alike_is_one_range_with_its_digest() -> None:
     (one,) = records(facts=WITH_CHUNK).marked
     assert one == CommittedRange(RecordRange(FOLLOWER.key, ("chunk", 0, 99), 5, 20, 15, 30, 99, exact=True), 36, None)
+    cleaned = lineage((0, 0), (2, 3), compacted=True)
+    assert [item.piece.committed_end for item in records(facts=WITH_CHUNK, leader=cleaned).marked] == [30]
     assert not records(facts=WITH_CHUNK, loaded=frozenset((0,))).marked
     assert not records(facts=replace(FOLLOWER, chunks={0: CHUNK._replace(record_count=0)})).marked
     assert not records(facts=replace(WITH_CHUNK, log_start_offset=20)).marked
@@ -304,6 +345,7 @@ OPEN = OpenTransaction(7, 0, 0, 25, 29, 0)
         ((DATA, MARKER), OPEN, 36, (), None),
         ((DATA,), OPEN._replace(producer_id=8), 30, (), None),
         # It begins above the cut, in the other log.
+        ((DATA,), OPEN._replace(first_offset=31), 30, (), None),
         ((DATA,), OPEN._replace(first_offset=30), 30, (), None),
         ((MARKER,), OPEN._replace(first_offset=30), 30, (), (35, True, False, False)),
         # Nothing of the run was committed.
@@ -325,6 +367,8 @@ def test_a_part_past_the_leaders_end_is_called_so_and_one_that_was_never_committ
     assert found is not None and found.is_ahead and found.is_possible
     never = records(*later, facts=LONGER, item=item | {"never_committed": Tail(40, "")}).cut_part(OPEN, 40)
     assert never is not None and never.is_ahead and not never.is_possible
+    never = records(*later, facts=LONGER, item=item | {"never_committed": Tail(40, "")}).cut_part(OPEN, 45)
+    assert never is not None and not never.is_possible
 
 
 PLAIN = CommittedRange(RecordRange((2, "d"), (1,), 10, 20, 10, 12, 7, exact=True), 15, 1)
@@ -332,7 +376,7 @@ PLAIN = CommittedRange(RecordRange((2, "d"), (1,), 10, 20, 10, 12, 7, exact=True
 
 def test_a_plain_range_is_cut_and_any_other_is_taken_whole() -> None:
     assert PLAIN.above(9) == PLAIN.above(10) == PLAIN
-    assert PLAIN.above(20) is None
+    assert PLAIN.above(20) is PLAIN.above(25) is None
     above = PLAIN.above(13)
     assert above is not None and tuple(above.span) == (13, 20) and above.piece.record_count == 7
     for other in (
@@ -355,6 +399,7 @@ def test_a_plain_range_is_cut_and_any_other_is_taken_whole() -> None:
         ({}, {"committed_end": 13}, False),
         ({}, {"identity": (1, 7)}, False),
         ({}, {"start_offset": 21, "record_count": 9}, False),
+        ({}, {"start_offset": 19, "record_count": 11}, False),
         ({}, {"exact": False}, False),
     ],
 )

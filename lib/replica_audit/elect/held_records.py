@@ -188,12 +188,11 @@ class Places:
         for number, one in enumerate(runs):
             inside = _are_among(place, one.batches)
             for twice in (inside & (run != -1)).nonzero()[0].tolist():
-                several.setdefault(twice, [runs[run[twice]]] if run[twice] >= 0 else []).append(one)
+                several.setdefault(twice, [runs[run[twice]]]).append(one)
             run[inside] = np.where(run[inside] == -1, number, -2)
-            if one.written_again:
-                again[_are_among(place, one.written_again)] = number
-        if item is not None and item.alignment.ahead:
-            ahead |= _are_among(place, item.alignment.ahead)
+            again[_are_among(place, one.written_again)] = number
+        if item is not None:
+            ahead = _are_among(place, item.alignment.ahead)
         return cls(runs, run, several, again, ahead)
 
     def runs_at(self, at: int) -> Sequence[DivergentRange]:
@@ -221,7 +220,7 @@ def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset
         if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
         for item in _of_chunk(case, facts, chunk)
     ]
-    marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
+    marked.sort(key=lambda one: one.piece.start_offset)
     # A cleaner leaves parts of batches, so in compacted logs each is looked up by itself.
     return ReplicaRecords(case, facts, batches, loaded, tuple(marked if facts.compacted else _joined(marked)), places)
 
@@ -231,9 +230,7 @@ def _pieces(
 ) -> Iterator[CommittedRange]:
     """The ranges of a replica's batches, from the log start on; consecutive batches with the same marks form one."""
     known = _as_written_again(batches, places)
-    odd = places.ahead | (places.run == -2)
-    if twins:
-        odd |= np.isin(batches.starts, [base for base, _, _ in twins])
+    odd = places.ahead | (places.run == -2) | np.isin(batches.starts, [base for base, _, _ in twins])
     for number, run in enumerate(places.runs):
         inside = (batches.starts >= run.start_offset) & (batches.ends <= run.end_offset) & (run.kind != "content")
         odd |= (places.run == number) & ~inside
@@ -248,8 +245,8 @@ def _pieces(
             marks = (
                 case.committed_in(within) if within is not None and within.conflicting else _shared(case, facts, start)
             )
-            one = _piece(facts, known[low], start, int(batches.ends[low]), *marks)
-            yield one if low == high else one.between(start, int(batches.ends[high]))
+            first = _piece(facts, known[low], start, int(batches.ends[low]), *marks)
+            yield first.between(start, int(batches.ends[high]))
             continue
         own = batches[low]
         twin = twins.get(_key(own))
