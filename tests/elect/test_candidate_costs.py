@@ -1,0 +1,257 @@
+"""The costs of each candidate in partitions put together by hand: what is lost, by whom it was held, and what is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.made_cases import batch, case, compared, divergent, leadership, log
+
+from replica_audit.auditing.compare.alignment import Alignment
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.finding import Finding, finding
+from replica_audit.auditing.findings.hwm import HWM_LOSS
+from replica_audit.auditing.findings.rep import REP_LEADER_SHORTER
+from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.batch_header import Batch
+from replica_audit.elect.costs import CandidateCost, FollowerCost, _or_else, candidate_costs, committed_ranges
+from replica_audit.model import ChunkDigest
+from replica_audit.segments.batch_rows import Batches
+
+COMMON = tuple(batch(at, at + 9) for at in (0, 10, 20))
+OURS, THEIRS = batch(30, 34, epoch=2), (batch(30, 34, epoch=1), batch(35, 39, epoch=1))
+MARK = HighWatermark(30, 35, 30, 30, "interval", "", "", "", None, True)
+
+
+class Held:
+    """Replicas with their batches, all in one chunk."""
+
+    def __init__(self) -> None:
+        self.batches: dict[tuple[int, str], Any] = {}
+
+    def log(self, broker: int, *batches: Batch, **changes: Any) -> ReplicaFacts:
+        starts: dict[int, int] = {}
+        for one in batches:
+            starts.setdefault(one.leader_epoch, one.base_offset)
+        end = batches[-1].end_offset if batches else 0
+        facts = log(broker, *starts.items(), end=end, **{"high_watermark_checkpoint": 30, **changes})
+        if batches:
+            digest = hash(batches) % 2**63
+            records = sum(one.record_count for one in batches)
+            chunk = ChunkDigest(0, len(batches), records, 0, batches[0].base_offset, end - 1, digest, None, None)
+            facts = replace(facts, chunks={0: chunk})
+        self.batches[facts.key] = Batches.of(batches).rows
+        return facts
+
+    def costs(
+        self, reference: ReplicaFacts, *comparisons: Comparison, findings: tuple[Finding, ...] = (), **known: Any
+    ) -> dict[int, CandidateCost]:
+        made = case(reference, *comparisons, **{"high_watermark": MARK, **known})
+        audit = PartitionAudit(made.evidence, made, findings, "COMMITTED_LOSS")
+        return {one.broker_id: one for one in candidate_costs(audit, self.batches)}
+
+
+def numbers(costs: Mapping[int, CandidateCost]) -> dict[int, tuple[int, int, int, int, int]]:
+    """(lost, committed, possible, hidden, only here) by candidate."""
+    return {
+        broker: (one.lost_records, one.lost_committed, one.lost_possible, one.hidden_records, one.only_here)
+        for broker, one in costs.items()
+    }
+
+
+def test_without_a_case_there_are_no_costs() -> None:
+    evidence = case(log(1, (0, 0))).evidence
+    assert candidate_costs(PartitionAudit(evidence, None, (), "INCONCLUSIVE"), {}) == ()
+
+
+def apart(committed_end: int | None = None, **known: Any) -> dict[int, CandidateCost]:
+    """Broker 1 leads with five records of its own from 30 on, where broker 2 has ten others; broker 3 ends there."""
+    held = Held()
+    run = divergent("epoch", batches=THEIRS, committed_end=committed_end, committed_records=(committed_end or 30) - 30)
+    return held.costs(
+        held.log(1, *COMMON, OURS),
+        compared(held.log(2, *COMMON, *THEIRS), run, cut=30),
+        compared(held.log(3, *COMMON), cut=30),
+        **known,
+    )
+
+
+@pytest.mark.parametrize(
+    ("committed_end", "found"),
+    [
+        (None, {1: (10, 0, 10, 0, 5), 2: (5, 0, 5, 0, 10), 3: (15, 0, 15, 0, 0)}),
+        (33, {1: (10, 3, 7, 0, 5), 2: (5, 0, 5, 0, 10), 3: (15, 3, 12, 0, 0)}),
+        (40, {1: (10, 10, 0, 0, 5), 2: (5, 0, 5, 0, 10), 3: (15, 10, 5, 0, 0)}),
+    ],
+)
+def test_what_no_log_has_any_more_is_lost(committed_end: int | None, found: dict[int, tuple]) -> None:
+    assert numbers(apart(committed_end)) == found
+
+
+def test_each_follower_says_what_it_keeps_and_drops() -> None:
+    first = apart(33)[1]
+    told = {
+        one.broker_id: (one.kept_to, one.dropped.record_count, one.committed_dropped, one.lost_held, one.lost_from)
+        for one in first.followers
+    }
+    assert told == {1: (35, 0, 0, 0, None), 2: (30, 10, 3, 10, 30), 3: (30, 0, 0, 0, None)}
+    assert first.lost_acknowledged == 10 and not first.lost_at_most and not first.cut_transactions
+
+
+@pytest.mark.parametrize(
+    ("committed_end", "severity", "confidence", "likely"),
+    [(33, "critical", "likely", {1, 3}), (33, "critical", "proven", set()), (33, "high", "likely", set()), (None, "critical", "likely", set())],
+)  # fmt: skip
+def test_what_a_finding_calls_likely_is_only_likely(
+    committed_end: int | None, severity: Any, confidence: Any, likely: set[int]
+) -> None:
+    told = (finding(HWM_LOSS, "", broker_id=2, severity=severity, confidence=confidence),)
+    costs = apart(committed_end, findings=told)
+    assert {broker for broker, one in costs.items() if one.is_only_likely} == likely
+
+
+AHEAD = (batch(30, 34, epoch=0), batch(35, 39, epoch=0))
+
+
+@pytest.mark.parametrize(
+    ("known", "findings", "lost"),
+    [
+        # The leader was copied earlier.
+        ({}, (), (0, 0, 0)),
+        # It has lost them, or may have.
+        ({}, (finding(REP_LEADER_SHORTER, "", broker_id=2),), (10, 0, 10)),
+        ({"said": leadership(leader_epoch=0, isr=(1, 2), perhaps_down={1})}, (), (10, 0, 10)),
+        # Nobody leads, or another one does.
+        ({"leader_id": None}, (), (10, 0, 10)),
+        ({"leader_id": 2}, (), (10, 0, 10)),
+        # They are of a later epoch than that of the leader.
+        ({"said": leadership(leader_epoch=-1, isr=(1, 2))}, (), (10, 0, 10)),
+    ],
+)
+def test_what_lies_past_the_end_of_a_leader_that_may_have_it_is_not_lost(
+    known: dict[str, Any], findings: tuple[Finding, ...], lost: tuple[int, int, int]
+) -> None:
+    held = Held()
+    ahead = Alignment(ahead=Batches.of(AHEAD))
+    follower = held.log(2, *COMMON, *AHEAD)
+    leader = held.log(1, *COMMON)
+    costs = held.costs(
+        leader, compared(follower, alignment=ahead, cut=30), findings=findings,
+        **{"said": leadership(leader_epoch=0, isr=(1, 2)), "high_watermark": MARK._replace(hw_upper=30), **known},
+    )  # fmt: skip
+    assert numbers(costs)[1][:3] == lost
+    assert numbers(costs)[2] == (0, 0, 0, 0, 10)
+
+
+HOLED = (*COMMON[:1], *COMMON[2:])
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_what_no_truncation_finds_is_hidden_from_whom_lacks_it(compacted: bool) -> None:
+    held = Held()
+    whole, holed = (held.log(one, *some, compacted=compacted) for one, some in ((1, COMMON), (2, HOLED)))
+    run = divergent("hole_here", start_offset=10, end_offset=20)
+    costs = held.costs(whole, compared(holed, run, cut=30))
+    assert numbers(costs) == {1: (0, 0, 0, 0, 0 if compacted else 10), 2: (0, 0, 0, 0 if compacted else 10, 0)}
+    assert [one.lacked_records for one in costs[1].followers] == [0, 0 if compacted else 10]
+    assert [one.lacked_records for one in costs[2].followers] == [0, 0]
+
+
+def test_below_its_local_log_start_a_follower_lacks_nothing() -> None:
+    held = Held()
+    leader, late = held.log(1, *COMMON), held.log(2, *COMMON[1:], log_start_offset=10)
+    costs = held.costs(leader, compared(late, cut=30))
+    assert [one.lacked_records for one in costs[1].followers] == [0, 0]
+    assert numbers(costs) == {1: (0, 0, 0, 0, 10), 2: (0, 0, 0, 0, 0)}
+
+
+#: A copy of broker 4 that Kafka has set aside, and the files that it deletes next.
+STRAY = {"path": "broker-4/orders-0.0-stray", "log_dir": "broker-4/orders-0.0-stray"}
+DELETED = {"path": "broker-4/orders-0", "log_dir": "broker-4/orders-0/*.deleted"}
+
+
+def with_copy(copy: tuple[Batch, ...], where: dict[str, str], **known: Any) -> dict[int, CandidateCost]:
+    """Costs of broker 1, which leads, and broker 3, which ends at 30; broker 4 has the copy, parted at 30."""
+    held = Held()
+    leader = held.log(1, *COMMON, OURS, high_watermark_checkpoint=known.pop("mark", 30))
+    other, put_aside = held.log(3, *COMMON), held.log(4, *copy, **where)
+    runs = (divergent("epoch", batches=THEIRS),) if copy[-1] is THEIRS[-1] else ()
+    beside = compared(put_aside, *runs, cut=30, **known.pop("item", {}))._replace(reference=leader)
+    made = case(leader, compared(other, cut=30), high_watermark=MARK, **known)
+    made = replace(made, beside=(beside,), candidates=replace(made.candidates, beside=(put_aside,)))
+    audit = PartitionAudit(made.evidence, made, (), "COMMITTED_LOSS")
+    return {one.broker_id: one for one in candidate_costs(audit, held.batches)}
+
+
+@pytest.mark.parametrize("where", [STRAY, DELETED])
+def test_a_copy_beside_the_replicas_that_holds_what_is_lost_is_named(where: dict[str, str]) -> None:
+    costs = with_copy((*COMMON, *THEIRS), where)
+    assert {broker: one.lost_records for broker, one in costs.items()} == {1: 10, 3: 15}
+    assert [(one.facts.broker_id, one.start_offset, one.lost_held) for one in costs[1].beside] == [(4, 30, 10)]
+    assert costs[1].only_here == 5
+
+
+@pytest.mark.parametrize(("where", "only_here"), [(STRAY, 0), (DELETED, 5)])
+def test_a_copy_that_is_about_to_be_deleted_holds_nothing_for_others(where: dict[str, str], only_here: int) -> None:
+    costs = with_copy((*COMMON, OURS), where)
+    assert costs[1].only_here == only_here and not costs[1].beside
+    assert [(one.start_offset, one.lost_held) for one in costs[3].beside] == [(30, 5)]
+
+
+LATER = batch(35, 39, epoch=2)
+
+
+@pytest.mark.parametrize(("known", "lost"), [({}, 0), ({"leader_id": None}, 5), ({"mark": 36}, 5)])
+def test_what_a_copy_has_past_the_end_of_the_leader_is_lost_if_that_cannot_have_it(
+    known: dict[str, Any], lost: int
+) -> None:
+    item = {"alignment": Alignment(ahead=Batches.of([LATER]))}
+    costs = with_copy((*COMMON, OURS, LATER), STRAY, item=item, **known)
+    assert costs[1].lost_records == lost
+    assert [(one.start_offset, one.lost_held) for one in costs[1].beside] == [(35, 5)] * bool(lost)
+
+
+def test_the_ranges_that_are_proven_committed() -> None:
+    held = Held()
+    run = divergent("epoch", batches=THEIRS, committed_end=33)
+    leader, other = held.log(1, *COMMON, OURS), held.log(2, *COMMON, *THEIRS)
+    made = case(leader, compared(other, run, cut=30), high_watermark=MARK)
+    found = committed_ranges(made, held.batches)
+    assert found == {leader.key: [(0, 30), (30, 30)], other.key: [(0, 30), (30, 33)]}
+
+
+BASE = CandidateCost(log(1, (0, 0)), (FollowerCost(1, 40),), 10, 4, 2, False, 1, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("other", "lost"),
+    [
+        # (lost, committed, possible, cut transactions, hidden, at most)
+        ({}, (10, 4, 2, 1, 3, False)),
+        ({"lost_records": 9}, (10, 4, 2, 1, 3, False)),
+        ({"lost_records": 12}, (12, 4, 2, 1, 3, True)),
+        ({"lost_committed": 3}, (10, 3, 3, 1, 3, True)),
+        ({"lost_committed": 5}, (10, 4, 3, 1, 3, True)),
+        ({"lost_possible": 3}, (10, 4, 3, 1, 3, True)),
+        ({"lost_possible": 1}, (10, 4, 2, 1, 3, False)),
+        ({"cut_transactions": 2}, (10, 4, 2, 2, 3, True)),
+        ({"hidden_records": 4}, (10, 4, 2, 1, 4, True)),
+        ({"lost_records": 12, "cut_transactions": 0, "hidden_records": 0}, (12, 4, 2, 0, 0, True)),
+        ({"cut_transactions": 2, "hidden_records": 0}, (10, 4, 2, 2, 0, True)),
+    ],
+)
+def test_of_two_possible_costs_the_greater_counts_and_what_both_lose_is_proven(
+    other: dict[str, Any], lost: tuple
+) -> None:
+    elsewhere = BASE._replace(facts=log(1, (0, 0), killed=True), is_only_likely=True, **other)
+    found = _or_else(BASE, elsewhere)
+    assert (
+        found.lost_records, found.lost_committed, found.lost_possible, found.cut_transactions, found.hidden_records,
+        found.lost_at_most,
+    ) == lost  # fmt: skip
+    assert found.facts is BASE.facts
+    assert (found is BASE) is not lost[-1]
