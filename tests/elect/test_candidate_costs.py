@@ -125,6 +125,12 @@ AHEAD = (batch(30, 34, epoch=0), batch(35, 39, epoch=0))
         # It has lost them, or may have.
         ({}, (finding(REP_LEADER_SHORTER, "", broker_id=2),), (10, 0, 10)),
         ({"said": leadership(leader_epoch=0, isr=(1, 2), perhaps_down={1})}, (), (10, 0, 10)),
+        (
+            {"said": leadership(source="metadata_log", leader_epoch=0, isr=(1, 2), fenced=(1,)), "leader_id": 1},
+            (),
+            (10, 0, 10),
+        ),
+        ({"leadership": None}, (), (0, 0, 0)),
         # Nobody leads, or another one does.
         ({"leader_id": None}, (), (10, 0, 10)),
         ({"leader_id": 2}, (), (10, 0, 10)),
@@ -150,15 +156,34 @@ def test_what_lies_past_the_end_of_a_leader_that_may_have_it_is_not_lost(
 HOLED = (*COMMON[:1], *COMMON[2:])
 
 
-@pytest.mark.parametrize("compacted", [False, True])
-def test_what_no_truncation_finds_is_hidden_from_whom_lacks_it(compacted: bool) -> None:
+@pytest.mark.parametrize("compacted", [(), (1,), (2,), (1, 2)])
+def test_what_no_truncation_finds_is_hidden_from_whom_lacks_it(compacted: tuple[int, ...]) -> None:
+    """Where a cleaner has been on either log it is not known which of them lacks anything."""
     held = Held()
-    whole, holed = (held.log(one, *some, compacted=compacted) for one, some in ((1, COMMON), (2, HOLED)))
+    whole, holed = (
+        held.log(one, *some, compacted=one in compacted, local_start_offset=0)
+        for one, some in ((1, COMMON), (2, HOLED))
+    )
     run = divergent("hole_here", start_offset=10, end_offset=20)
     costs = held.costs(whole, compared(holed, run, cut=30))
-    assert numbers(costs) == {1: (0, 0, 0, 0, 0 if compacted else 10), 2: (0, 0, 0, 0 if compacted else 10, 0)}
-    assert [one.lacked_records for one in costs[1].followers] == [0, 0 if compacted else 10]
+    hidden = 0 if compacted else 10
+    assert numbers(costs) == {1: (0, 0, 0, 0, 0 if 2 in compacted else 10), 2: (0, 0, 0, hidden, 0)}
+    assert [one.lacked_records for one in costs[1].followers] == [0, hidden]
     assert [one.lacked_records for one in costs[2].followers] == [0, 0]
+    assert not any(one.lost_at_most for one in costs.values())
+
+
+def test_a_batch_across_the_log_start_of_a_follower_is_not_lacked() -> None:
+    held = Held()
+    sparse = batch(10, 19)._replace(record_count=5)
+    whole, late = held.log(1, sparse, COMMON[2]), held.log(2, COMMON[2], log_start_offset=15)
+    assert [one.lacked_records for one in held.costs(whole, compared(late, cut=30))[1].followers] == [0, 0]
+
+
+def test_under_the_leader_the_cut_is_what_the_audit_found() -> None:
+    held = Held()
+    costs = held.costs(held.log(1, *COMMON), compared(held.log(2, *COMMON), cut=20))
+    assert [[one.kept_to for one in of.followers] for of in costs.values()] == [[30, 20], [30, 30]]
 
 
 def test_below_its_local_log_start_a_follower_lacks_nothing() -> None:
@@ -170,20 +195,32 @@ def test_below_its_local_log_start_a_follower_lacks_nothing() -> None:
 
 
 #: A copy of broker 4 that Kafka has set aside, and the files that it deletes next.
-STRAY = {"path": "broker-4/orders-0.0-stray", "log_dir": "broker-4/orders-0.0-stray"}
+STRAY = dict.fromkeys(("path", "log_dir"), f"broker-4/orders-0.{32 * '0'}-stray")
 DELETED = {"path": "broker-4/orders-0", "log_dir": "broker-4/orders-0/*.deleted"}
 
 
-def with_copy(copy: tuple[Batch, ...], where: dict[str, str], **known: Any) -> dict[int, CandidateCost]:
-    """Costs of broker 1, which leads, and broker 3, which ends at 30; broker 4 has the copy, parted at 30."""
-    held = Held()
-    leader = held.log(1, *COMMON, OURS, high_watermark_checkpoint=known.pop("mark", 30))
-    other, put_aside = held.log(3, *COMMON), held.log(4, *copy, **where)
-    runs = (divergent("epoch", batches=THEIRS),) if copy[-1] is THEIRS[-1] else ()
-    beside = compared(put_aside, *runs, cut=30, **known.pop("item", {}))._replace(reference=leader)
+def with_copy(
+    copy: tuple[Batch, ...],
+    where: dict[str, str],
+    *,
+    own: tuple[Batch, ...] = (*COMMON, OURS),
+    item: dict[str, Any] | None = None,
+    committed_end: int | None = None,
+    changes: dict[int, dict[str, Any]] | None = None,
+    findings: tuple[Finding, ...] = (),
+    **known: Any,
+) -> dict[int, CandidateCost]:
+    """Costs of broker 1, which leads, and broker 3, which has of `own` what ends at 30; broker 4 has the copy, parted at 30. `changes` of
+    the logs by broker."""
+    held, of = Held(), changes or {}
+    leader = held.log(1, *own, **of.get(1, {}))
+    other = held.log(3, *(one for one in own if one.end_offset <= 30), **of.get(3, {}))
+    put_aside = held.log(4, *copy, **where, **of.get(4, {}))
+    runs = [divergent("epoch", batches=THEIRS, committed_end=committed_end)] if copy[-1] is THEIRS[-1] else []
+    beside = compared(put_aside, *runs, cut=30, **(item or {}))._replace(reference=leader)
     made = case(leader, compared(other, cut=30), high_watermark=MARK, **known)
     made = replace(made, beside=(beside,), candidates=replace(made.candidates, beside=(put_aside,)))
-    audit = PartitionAudit(made.evidence, made, (), "COMMITTED_LOSS")
+    audit = PartitionAudit(made.evidence, made, findings, "COMMITTED_LOSS")
     return {one.broker_id: one for one in candidate_costs(audit, held.batches)}
 
 
@@ -192,7 +229,7 @@ def test_a_copy_beside_the_replicas_that_holds_what_is_lost_is_named(where: dict
     costs = with_copy((*COMMON, *THEIRS), where)
     assert {broker: one.lost_records for broker, one in costs.items()} == {1: 10, 3: 15}
     assert [(one.facts.broker_id, one.start_offset, one.lost_held) for one in costs[1].beside] == [(4, 30, 10)]
-    assert costs[1].only_here == 5
+    assert costs[1].only_here == 5 and costs[1].lost_possible == 10
 
 
 @pytest.mark.parametrize(("where", "only_here"), [(STRAY, 0), (DELETED, 5)])
@@ -202,16 +239,61 @@ def test_a_copy_that_is_about_to_be_deleted_holds_nothing_for_others(where: dict
     assert [(one.start_offset, one.lost_held) for one in costs[3].beside] == [(30, 5)]
 
 
-LATER = batch(35, 39, epoch=2)
-
-
-@pytest.mark.parametrize(("known", "lost"), [({}, 0), ({"leader_id": None}, 5), ({"mark": 36}, 5)])
-def test_what_a_copy_has_past_the_end_of_the_leader_is_lost_if_that_cannot_have_it(
-    known: dict[str, Any], lost: int
+@pytest.mark.parametrize(("broker", "committed_end", "likely"), [(4, 33, {1, 3}), (4, None, set()), (3, 33, set())])
+def test_what_a_copy_has_is_as_likely_as_the_finding_on_it(
+    broker: int, committed_end: int | None, likely: set[int]
 ) -> None:
-    item = {"alignment": Alignment(ahead=Batches.of([LATER]))}
-    costs = with_copy((*COMMON, OURS, LATER), STRAY, item=item, **known)
-    assert costs[1].lost_records == lost
+    told = (finding(HWM_LOSS, "", broker_id=broker, severity="critical", confidence="likely"),)
+    costs = with_copy((*COMMON, *THEIRS), STRAY, committed_end=committed_end, findings=told)
+    assert {one.broker_id for one in costs.values() if one.is_only_likely} == likely
+
+
+@pytest.mark.parametrize(
+    ("copy", "changes", "lost"),
+    [
+        # What fills a hole; nothing, where a cleaner has been.
+        (COMMON, {}, 10),
+        (COMMON, {1: {"compacted": True}}, 0),
+        (COMMON, {4: {"compacted": True}}, 0),
+        # Another history was not cleaned, nor what lies past its end.
+        ((*HOLED, *THEIRS), {1: {"compacted": True}}, 10),
+        # Below the local log start of the leader nothing is compared.
+        (COMMON, {1: {"local_start_offset": 20}}, 0),
+        (COMMON, {1: {"local_start_offset": 15}}, 5),
+    ],
+)
+def test_what_a_copy_has_is_lost_unless_a_cleaner_removed_it(
+    copy: tuple[Batch, ...], changes: dict[int, dict[str, Any]], lost: int
+) -> None:
+    costs = with_copy(copy, STRAY, own=HOLED, changes=changes, leader_id=None)
+    assert costs[1].lost_records == sum(one.lost_held for one in costs[1].beside) == lost
+    assert costs[1].lost_at_most is (bool(lost) and bool(changes.get(1, {}).get("compacted")))
+
+
+LATER = batch(35, 39, epoch=2)
+#: A copy that a follower moves to another of its disks.
+FUTURE = dict.fromkeys(("path", "log_dir"), f"broker-4/orders-0.{32 * '0'}-future")
+
+
+@pytest.mark.parametrize(
+    ("where", "epoch", "known", "lost"),
+    [
+        (FUTURE, 2, {}, 0),
+        (FUTURE, 2, {"leader_id": None}, 5),
+        (FUTURE, 2, {"changes": {1: {"high_watermark_checkpoint": 36}}}, 5),
+        # Of a later epoch than the leader's it has been written by another one since, or the leader was elected without it.
+        (FUTURE, 3, {}, 5),
+        # A directory that was set aside may be from before the broker led.
+        (STRAY, 2, {}, 5),
+    ],
+)
+def test_what_a_copy_has_past_the_end_of_the_leader_is_lost_if_that_may_not_have_it(
+    where: dict[str, Any], epoch: int, known: dict[str, Any], lost: int
+) -> None:
+    later = LATER._replace(leader_epoch=epoch)
+    item = {"alignment": Alignment(ahead=Batches.of([later]))}
+    costs = with_copy((*COMMON, OURS, later), where, item=item, **known)
+    assert (costs[1].lost_records, costs[1].lost_possible) == (lost, lost)
     assert [(one.start_offset, one.lost_held) for one in costs[1].beside] == [(35, 5)] * bool(lost)
 
 
@@ -240,6 +322,7 @@ BASE = CandidateCost(log(1, (0, 0)), (FollowerCost(1, 40),), 10, 4, 2, False, 1,
         ({"lost_possible": 1}, (10, 4, 2, 1, 3, False)),
         ({"cut_transactions": 2}, (10, 4, 2, 2, 3, True)),
         ({"hidden_records": 4}, (10, 4, 2, 1, 4, True)),
+        ({"hidden_records": 2}, (10, 4, 2, 1, 3, False)),
         ({"lost_records": 12, "cut_transactions": 0, "hidden_records": 0}, (12, 4, 2, 0, 0, True)),
         ({"cut_transactions": 2, "hidden_records": 0}, (10, 4, 2, 2, 0, True)),
     ],

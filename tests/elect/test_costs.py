@@ -649,17 +649,27 @@ BELOW = PAST_END._replace(is_ahead=False)
 
 
 @pytest.mark.parametrize(
-    ("item", "may_have", "is_doubtful", "counts"),
+    ("item", "may_have", "is_doubtful", "leader_epoch", "counts"),
     [
-        (BELOW, True, False, BELOW),
-        (PAST_END, False, False, PAST_END),
-        (PAST_END, True, False, None),
-        (PAST_END, True, True, PAST_END.unproven()),
+        (BELOW, True, False, 0, BELOW),
+        (PAST_END, False, False, 0, PAST_END),
+        (PAST_END, True, False, 0, None),
+        (PAST_END, True, True, 0, PAST_END.unproven()),
+        (PAST_END, True, False, -1, PAST_END.unproven()),
     ],
-    ids=["not past the end", "the leader has it not", "the leader may have it", "it may, which is doubtful"],
+    ids=[
+        "not past the end",
+        "the leader has it not",
+        "it may have it",
+        "it may, which is doubtful",
+        "of a later epoch",
+    ],
 )
-def test_what_lies_past_the_leaders_end_counts_where_the_leader_cannot_have_it(item, may_have, is_doubtful, counts):
-    assert lost_past_end(item, may_have, is_doubtful) == counts
+def test_what_lies_past_the_leaders_end_counts_where_the_leader_cannot_have_it(
+    item, may_have, is_doubtful, leader_epoch, counts
+):
+    made = case(log(1, *LINEAGE), said=leadership(leader_epoch=leader_epoch))
+    assert lost_past_end(made, item, may_have, is_doubtful) == counts
 
 
 def test_what_others_have_past_an_empty_leader_may_be_lost_though_its_copy_looks_older(tmp_path: Path) -> None:

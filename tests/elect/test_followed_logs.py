@@ -74,7 +74,17 @@ PAST_END = SECOND._replace(is_ahead=True)
         # Below the log start only what was never there is dropped, with all that is cut.
         ({"log_start_offset": 20, "lineage": EARLIER}, {}, 30, [(20, 30)], [(20, 30)], [(10, 20)], 10),
         ({"log_start_offset": 20, "lineage": EARLIER}, {}, 25, [(20, 25)], [(20, 25)], [(10, 20), (25, 30)], 10),
-        # What nobody else has is dropped beside what is cut.
+        (
+            {"compacted": True, "starts": ((0, 25),), "log_start_offset": 0},
+            {"second": SECOND._replace(leader_epoch=None)},
+            0,
+            [],
+            [],
+            [(10, 20), (20, 30)],
+            15,
+        ),
+        # What nobody else has is dropped beside what is cut, if it is.
+        ({"local_start_offset": 20}, {"holes": (HOLE,)}, 25, [(10, 20), (20, 25)], [(10, 20), (20, 25)], [(25, 30)], 0),
         ({"local_start_offset": 35}, {"holes": (HOLE,)}, 25, [(20, 25)], [], [(10, 20), (25, 30)], 10),
         # A leader that may have what lies past its end lacks nothing there.
         ({}, {"second": PAST_END, "may_have": True}, 30, [(10, 20), (20, 30)], [(10, 20)], [], 0),
@@ -84,13 +94,15 @@ PAST_END = SECOND._replace(is_ahead=True)
         ({}, {"second": PAST_END, "may_have": True, "epoch": -1}, 20, [(10, 20)], [(10, 20)], [(20, 30)], 5),
         # The candidate itself keeps what its own start does not cut.
         ({}, {"broker": 1}, 20, [], [], [(20, 30)], 5),
-        ({}, {"broker": 1, "holes": (HOLE,)}, 20, [], [], [(20, 30)], 5),
+        ({"local_start_offset": 35}, {"broker": 1, "holes": (HOLE,)}, 25, [], [], [(25, 30)], 0),
     ],
 )
 def test_what_a_replica_keeps_and_loses(
     facts: dict[str, Any], known: dict[str, Any], cut: int, held: list, hidden: list, dropped: list, committed: int
 ) -> None:
-    candidate = replace(log(1, (0, 0)), **facts)
+    candidate = replace(
+        log(1, *facts.get("starts", ((0, 0),))), **{one: facts[one] for one in facts if one != "starts"}
+    )
     remote = RemoteFacts(holes=RemoteHoles(known.get("holes", ())))
     made = case(candidate, said=leadership(leader_epoch=known.get("epoch", 2)), remote=remote)
     own = log(known.get("broker", 2), (0, 0), **known.get("log", {}))

@@ -114,6 +114,9 @@ class Told(Search):
         ([wish(equals=(2, 3))], {(1,): ("", "b", 0)}, [(1,), (2,)], (2,)),
         ([wish(equals=(2, 3))], {(1,): ("", "b", 0), (2,): ("", "b", 0)}, [(1,), (2,), (3,)], (3,)),
         ([wish(equals=(2,))], {(1,): ("", "b", 0), (2,): ("", "", 1)}, [(1,), (2,)], (1,)),
+        ([wish(equals=(2,))], {(1,): ("", "b", 2), (2,): ("", "", 1)}, [(1,), (2,)], (2,)),
+        ([wish(equals=(2,))], {(1,): ("", "b", 0), (2,): ("", "ab", 0)}, [(1,), (2,)], (1,)),
+        ([wish(equals=(2,))], {(1,): ("", "b", 0), (2,): ("", "b", 0)}, [(1,), (2,)], (1,)),
         ([wish(equals=(2,))], {(1,): ("", "b", 1), (2,): ("", "", 1)}, [(1,), (2,)], (2,)),
         ([wish(equals=(2,))], {(1,): ("", "ab", 0), (2,): ("", "b", 0)}, [(1,), (2,)], (2,)),
         ([wish(equals=(2,), asked=True)], {(1,): ("", "b", 0)}, [(1,)], (1,)),
@@ -138,7 +141,7 @@ def test_a_candidate_that_is_taken_instead_has_the_reason() -> None:
     assert fewer.reason == "fewer leaders have to be stopped for it"
 
 
-@pytest.mark.parametrize(("simulated", "tries"), [(0, 4), (16_666, 4), (16_667, 3), (50_000, 3)])
+@pytest.mark.parametrize(("simulated", "tries"), [(0, 4), (16_666, 4), (16_667, 3), (25_000, 3), (50_000, 3)])
 @pytest.mark.parametrize("what", [("a", "", 0), ("", "b", 0)])
 def test_the_search_ends_after_enough_tries_and_enough_simulated(
     what: tuple[str, str, int], simulated: int, tries: int
@@ -252,6 +255,8 @@ def test_what_cannot_be_decided_is_a_conflict_of_its_own(attempts: Attempt) -> N
         # Nothing but this serves it.
         ([wish(A, 2)], {}, [{"unserved": {A: "why"}}], [Alternative("a", 0, (2, 1, 3, 4))]),
         ([wish(A, 9)], {}, [], []),
+        # It had to be elected at first, and then is left alone.
+        ([wish(B, 1)], ONE_LEADS, [{"dragged": {B}}], [Alternative("b", 0, (1, 2, 3, 4))]),
     ],
 )  # fmt: skip
 def test_the_admin_client_can_elect_whoever_is_elected(

@@ -232,7 +232,7 @@ def follow(
         hidden = [*hidden, *filter(None, (item.above(candidate.local_start_offset) for item in unseen))]
     dropped = []
     for item in gone:
-        counted = lost_past_end(item, may_have, is_doubtful or case.reference.is_before(item.leader_epoch))
+        counted = lost_past_end(case, item, may_have, is_doubtful)
         # The log start cuts a batch: its beginning was deleted.
         part = None if counted is None else counted.above(floor)
         if part is not None and not (is_compacted and _was_cleaned(candidate, part)):
@@ -240,10 +240,10 @@ def follow(
     return _FollowingLog(kept if is_other else [], hidden, dropped, count_ranges(gone)[0].committed)
 
 
-def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
+def lost_past_end(case: Case, item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
     """The part of a range that counts as lost, if a copy holds it and the candidate, which already leads, lacks it:
 
-    | past the leader's end | the leader may have it: it was copied earlier | that is doubtful | counts |
+    | past the leader's end | the leader may have it: it was copied earlier | that is doubtful, or a later leader wrote it | counts |
     |---|---|---|---|
     | no | | | whole |
     | yes | no | | whole |
@@ -252,17 +252,17 @@ def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> Co
     """
     if not (item.is_ahead and may_have):
         return item
-    return item.unproven() if is_doubtful else None
+    return item.unproven() if is_doubtful or case.reference.is_before(item.leader_epoch) else None
 
 
 def _lost_beside(
-    candidate: ReplicaFacts, holding: ReplicaRecords, may_have: bool, is_doubtful: bool
+    case: Case, candidate: ReplicaFacts, holding: ReplicaRecords, may_have: bool, is_doubtful: bool
 ) -> Iterator[CommittedRange]:
     """Records above the candidate's local log start that are lost with it, in a copy that neither leads nor follows."""
     is_compacted = holding.facts.compacted or candidate.compacted
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
-        counted = None if part is None else lost_past_end(part, may_have, is_doubtful)
+        counted = None if part is None else lost_past_end(case, part, may_have, is_doubtful)
         if counted is not None and not (is_compacted and _was_cleaned(candidate, counted)):
             yield counted
 
@@ -320,7 +320,7 @@ class _Copies(NamedTuple):
         for item, one in zip(case.beside, self.beside, strict=True):
             may_have = stays and not case.is_lost_tail(item)
             is_doubtful = self.is_doubtful or case.may_be_lost_tail(item)
-            lost_beside.append(list(_lost_beside(candidate, one, may_have, is_doubtful)))
+            lost_beside.append(list(_lost_beside(case, candidate, one, may_have, is_doubtful)))
             may_be_newer = may_have and not is_doubtful
             cut_producers.update(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
         mine, _ = own.parted(end)
