@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.property.capture import to_model
-from tests.property.cluster import Cluster
 from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, PREPARE_COMMIT, log_value
 from tests.support.coordinator_log import coordinator as write_coordinator
@@ -27,13 +25,10 @@ from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
 from replica_audit.auditing.compare.distinct_records import RecordRange
-from replica_audit.auditing.compare.loaded_batches import batches_in
-from replica_audit.auditing.comparison_plan import ComparisonPlan
-from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
 from replica_audit.elect.costs import lost_past_end, may_have_lost_tail
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.held_records import CommittedRange, holding
+from replica_audit.elect.held_records import CommittedRange
 from replica_audit.model import CHUNK_OFFSETS, TopicPartition
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.runner.in_process import audit_all
@@ -556,32 +551,6 @@ def test_a_stopped_leader_with_damaged_files_gives_way_to_a_sound_replica(
     audit(tmp_path, {1: damaged, 2: sound})
     rows = own_rows(answers_with(tmp_path, None))
     assert rows[1]["damage"] and rows[best]["choice"] == "best", rows[best]["reason"]
-
-
-def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> None:
-    """Of a compacted topic each replica has other records left, and none of them is the last copy of anything."""
-    asked = TopicPartition("profiles", 0)
-    for capture in ("compacted-skewed-1", "compacted-skewed-2"):
-        rows = [row for row in audit_all(str(FIXTURES / capture), Settings(), asked=[asked]).rows("elections")]
-        own = [row for row in rows if row["topic"] == "profiles" and row["candidate_id"] == row["broker_id"]]
-        assert [(row["lost_records"], row["only_here"]) for row in own] == [(0, 0)] * 3, capture
-
-
-def test_batches_that_differ_in_nothing_that_counts_are_one_piece() -> None:
-    """However many batches a tail has: what is done for each of them must not grow with all of them."""
-    cluster = Cluster(2)
-    for _ in range(300):
-        cluster.produce(2)
-    evidence, batches = to_model(cluster, quiesced=True)
-    case = conclude(ComparisonPlan(evidence), batches).case
-    for facts in some(case.replicas):
-        chunks = set(facts.chunks)
-        found = holding(case, facts, batches_in(batches[facts.key], chunks), frozenset(chunks))
-        assert len(found.marked) <= 1
-        kept, dropped = found.parted(101)
-        assert [(one.piece.start_offset, one.piece.end_offset) for one in (*kept, *dropped)] == (
-            [(0, 100), (100, 600)] if found.marked else []
-        )
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from tests.support.held_objects import count_held, only_new_objects
 from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
 from tests.support.new_disks import write_new_disks
-from tests.support.report_rows import orders_row, results
 from tests.support.scenario import written
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
@@ -30,7 +29,7 @@ from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.elect import cost_matrix
-from replica_audit.elect.cost_matrix import Matrix, pack_costs, remember_costs
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Candidate, plan_object
 from replica_audit.observe.planning import Asked, plan_observation
@@ -353,25 +352,6 @@ def test_rows_of_elections_are_those_of_partitions_in_detail(
     places = told_places(told.partitions)
     assert told.elections == [row for row in whole.elections if place_of(row) in places]
     assert 0 < len(told.elections) < len(whole.elections)
-
-
-def test_what_was_collected_earlier_is_no_source_of_records_whichever_partitions_are_told() -> None:
-    """The broker has it no more, and salvage reads the copy that is in the snapshot."""
-    directory = "broker-2/orders-0"
-    election = {"candidate_id": 1, "broker_id": 1, "kept_to": 10, "lost_records": 0, "lost_held": 0}
-    beside = [{"broker_id": 2, "log_dir": directory, "start_offset": 8, "end_offset": 10, "lost_held": 2}]
-    aside = [
-        {"broker_id": 2, "log_dir": "broker-2/orders-0.x-stray", "start_offset": 8, "end_offset": 10, "lost_held": 2}
-    ]
-    copy = orders_row("replicas", broker_id=2, log_dir="broker-2", role="earlier")
-    whole = results(
-        replicas=[orders_row("replicas", broker_id=1, log_dir="broker-1", role="leader"), copy],
-        elections=[orders_row("elections", **election, dropped_records=0, beside=[*beside, *aside])],
-    )
-    told = replace(whole, replicas=[], elections=[], stored=answer_parts.AnswerParts([*whole.partition_of], {}, ()))
-    remember_costs(told, [pack_costs(whole, None)])
-    for found in (whole, told):
-        assert [one.directory for one in Matrix(found).sources(("orders", 0), 1)] == [aside[0]["log_dir"]]
 
 
 def test_records_of_compacted_topics_are_put_back_beside_later_values_whichever_partitions_are_told(
