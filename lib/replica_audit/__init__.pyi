@@ -12,10 +12,10 @@ from replica_audit.api.elected import PlannedElection as PlannedElection
 from replica_audit.api.elected import elect as elect
 from replica_audit.api.explained import Explained as Explained
 from replica_audit.api.explained import explain as explain
+from replica_audit.api.history_tables import History as History
+from replica_audit.api.history_tables import history as history
 from replica_audit.api.observation import ObservedSnapshot as ObservedSnapshot
 from replica_audit.api.observation import observe as observe
-from replica_audit.api.past import History as History
-from replica_audit.api.past import history as history
 from replica_audit.api.salvaged import Salvaged as Salvaged
 from replica_audit.api.salvaged import salvage as salvage
 from replica_audit.api.typed_table import Table as Table

@@ -132,7 +132,7 @@ def test_history_has_tables_that_can_be_computed_with():
     audit = PastAudit("a", None, "s", "1", "2", "0", {"findings": 3}, "LAGGING", {"LAGGING": 1}, counts, 1, 0)
     change = VerdictChange(None, "t", 0, [PastVerdict("a", "2", "LAGGING")])
     finding = PastFinding("f", "REP-LAG", "low", None, "t", 0, None, None, "m", "a", "2", "a", "2", 1, None)
-    from replica_audit.api.past import History
+    from replica_audit.api.history_tables import History
 
     found = History(AuditHistory([audit], [change], [finding]))
     assert found.tables == ("audits", "changes", "findings")

@@ -31,7 +31,7 @@ from tests.support.second_hand import batch_rows, copy_files, copy_text, write_t
 from tests.support.snapshots import TOPIC_ID, make_uuid
 from tests.support.stored_rows import stored
 
-from replica_audit.auditing import stored_contents
+from replica_audit.auditing import remote_reading
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.report.facts.verdict import build_verdict
@@ -231,7 +231,7 @@ def test_tasks_open_a_store_from_any_directory(tmp_path: Path, monkeypatch: pyte
     snapshot, _ = _with_store(tmp_path)
     opened: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(stored_contents, "open_store", lambda place: opened.append(place) or Snapshot.open(place))
+    monkeypatch.setattr(remote_reading, "open_store", lambda place: opened.append(place) or Snapshot.open(place))
     ran = run_stages(snapshot, tmp_path / "warehouse", remote="tier", verify_remote=True)
     assert set(opened) == {str(tmp_path / "tier")}
     assert ran.results.audit["options"]["remote"] == "tier"

@@ -19,8 +19,8 @@ from replica_audit.auditing.evidence import (
 )
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, assigned_replicas, timeline_of
+from replica_audit.auditing.remote_reading import read_contents
 from replica_audit.auditing.replicas.replica_facts import CopyKey
-from replica_audit.auditing.stored_contents import read_contents
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError
 from replica_audit.model import (

@@ -13,7 +13,7 @@ from tests.support.remote_stores import chunked_path, compressed, manifest, plai
 from tests.support.scenario import written
 from tests.support.snapshots import TOPIC, Replica
 
-from replica_audit.auditing import stored_contents
+from replica_audit.auditing import remote_reading
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import check_files
@@ -246,7 +246,7 @@ def test_a_segment_that_cannot_be_read_leaves_the_answer_open(
         def list_directory(self, folder: str, prefix: str) -> list[TreeEntry]:
             return [TreeEntry(f"{folder}/{prefix}", 1, False)] if is_there else []
 
-    monkeypatch.setattr(stored_contents, "open_store", lambda location: Refusing())
+    monkeypatch.setattr(remote_reading, "open_store", lambda location: Refusing())
     results = verified(tmp_path, {SPANS[2]: WHOLE[SPANS[2]]}, leader((1, 60), log_start=60))
     found = [(row.code, row.severity) for row in of_store(results)]
     assert found == ([("TIER-OBJECT-UNREAD", "medium")] if is_there else [])
