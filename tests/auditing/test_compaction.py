@@ -435,6 +435,22 @@ def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own
     assert answer.verdict == "COMMITTED_LOSS"
 
 
+@pytest.mark.parametrize("protocol", ["kip-101", "fetch"])
+@pytest.mark.parametrize("is_cleaned", [True, False])
+def test_a_batch_that_is_cut_where_the_leader_has_nothing_leaves_no_hole(tmp_path, is_cleaned, protocol):
+    """By its batches the leader's epoch 2 begins at 10, inside the follower's batch. Its epoch file is gone."""
+    left = [] if is_cleaned else keyed(0, 10, 1, "k")
+    brokers = {
+        1: Replica([*left, *keyed(10, 30, 2, "new")], epochs=None, cleaned_to=20, first_base_offset=0),
+        2: Replica([*keyed(0, 5, 1, "k"), encode_batch(5, 6, 1, mark="old")], high_watermark=5),
+    }
+    answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,), protocol=protocol)
+    assert answer.cut(2, protocol)["truncate_to"] == (5 if is_cleaned and protocol == "kip-101" else 10), answer
+    hidden = {"DIV-HIDDEN", "TRN-REPLAY-GAP"}
+    assert answer.codes("critical") & hidden == (set() if is_cleaned else hidden), answer
+    assert bool(answer.found("TRN-MID-BATCH")) != is_cleaned, answer
+
+
 @pytest.mark.parametrize("left", [0, 3], ids=["of it", "of what is older, too"])
 def test_what_a_follower_had_of_an_older_epoch_and_cleaned_away_proves_nothing_of_the_leaders_records(tmp_path, left):
     """Its high watermark was thought to prove what the leader has written there since: a bound of [5, 5] for 0."""

@@ -222,6 +222,11 @@ class Alignment(NamedTuple):
     """Unchecked batches of the reference below the follower's end that the follower lacks."""
     aborted: tuple[EndedApart, ...] = ()
 
+    def split_by(self, offset: int) -> Batch | None:
+        """Batch of the follower that spans a cut at `offset` and is dropped completely; None without one."""
+        rest = self.own.above(offset)
+        return rest[0] if rest and rest.starts[0] < offset else None
+
     def with_differences(self, differences: Iterable[Difference]) -> Alignment:
         """The alignment with these differences, in order, in place of its own."""
         return self._replace(differences=in_order(differences))

@@ -110,15 +110,15 @@ class Comparison(NamedTuple):
         )
         return bool((find_rows(own, theirs) < 0).any() or (find_rows(theirs, own) < 0).any())
 
-    def split_by(self, offset: int) -> Batch | None:
-        """Batch of the follower that spans a cut at `offset` and is dropped completely; None without one."""
-        rest = self.alignment.own.above(offset)
-        return rest[0] if rest and rest.starts[0] < offset else None
+    @property
+    def differs_below(self) -> int:
+        """`end_of_differences` under the chosen protocol."""
+        return end_of_differences(self.reference, self.alignment, self.replay.kept_to)
 
     def drops_from(self, protocol: str) -> int:
         """First offset that the protocol drops; a batch that spans the cut is dropped completely."""
         cut = self.replays[protocol].kept_to
-        split = self.split_by(cut)
+        split = self.alignment.split_by(cut)
         return max(cut if split is None else split.base_offset, self.follower.log_start_offset)
 
     def committed_drops_of(self, runs: Iterable[DivergentRange], protocol: str) -> int:
@@ -175,7 +175,8 @@ def compare(
     cut = replays[protocol].kept_to
     if is_cut_by_another:
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
-    runs = runs_of(alignment.differences, stretches, cut, deleted_end(leader, follower), follower)
+    stays_below = end_of_differences(leader, alignment, cut)
+    runs = runs_of(alignment.differences, stretches, stays_below, deleted_end(leader, follower), follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
     differing = [*(run.start_offset for run in runs[:1]), *(part.start_offset for part in stretches[:1])]
@@ -201,6 +202,15 @@ def compare(
         compaction=compaction,
         problems=problems,
     )
+
+
+def end_of_differences(leader: ReplicaFacts, alignment: Alignment, cut: int) -> int:
+    """Offset below which differences stay after a cut: the cut, or the base of a batch that it drops completely where the reference
+    has nothing below the cut either."""
+    split = alignment.split_by(cut)
+    if split is None or leader.cannot_read(split.base_offset, cut):
+        return cut
+    return cut if alignment.reference.overlapping(split.base_offset, cut) else split.base_offset
 
 
 def _agreed_end(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:

@@ -232,7 +232,7 @@ def _fate(case: Case, item: Comparison, run: DivergentRange) -> str:
     | condition | fate |
     |---|---|
     | the leader's log begins above it | deleted |
-    | it begins where the replay cuts, or above | cut; reserved if the leader's copy may be of before it led |
+    | nothing of it stays below the cut | cut; reserved if the leader's copy may be of before it led |
     | it lies in a batch that is dropped whole | a hole stays |
     | the replay keeps it | it stays |
     | the copies are of one moment | depends on who leads |
@@ -242,7 +242,7 @@ def _fate(case: Case, item: Comparison, run: DivergentRange) -> str:
     cut = f"the {item.protocol} protocol cuts the log at {item.replay.kept_to}"
     if _is_deleted(case, run):
         return f"broker {item.follower.broker_id} deletes them when it moves its own beginning there"
-    if run.start_offset >= item.replay.kept_to:
+    if run.start_offset >= item.differs_below:
         may_have = case.reference.is_replaced and not case.is_left_for_good(run.start_offset, run.replica_epoch)
         return f"{cut}, unless broker {leader} has them by now: its log {COPIED_BEFORE}" if may_have else cut
     if run.start_offset >= item.drops_from(item.protocol):

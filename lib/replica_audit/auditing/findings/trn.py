@@ -205,7 +205,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     if prefix is None or outcome.reason in ("full_truncate", "tiered_restart"):
         return
     follower = item.follower
-    if outcome.truncate_to > prefix:
+    if item.differs_below > prefix:
         if keeps_committed(item.protocol) and not any(run.survives for run in item.runs):
             return  # by an older copy of the leader's log
         dropped = min(item.drops_from(item.protocol), outcome.truncate_to)
@@ -286,8 +286,8 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
             f"has no epoch that broker {leader.broker_id} can answer for, so it cuts its log at its own high watermark {cut}, "
             "as before 0.11",
         )
-    inside = item.split_by(cut)
-    if inside is not None:
+    inside = item.alignment.split_by(cut)
+    if inside is not None and item.differs_below == item.replay.kept_to:
         yield (
             TRN_MID_BATCH,
             f"would be cut at {cut}, inside its batch {inside.base_offset} to {inside.last_offset}: the whole batch is removed, but the "
