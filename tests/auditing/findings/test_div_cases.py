@@ -173,7 +173,7 @@ def test_what_becomes_of_a_run_depends_on_what_is_known_of_the_leader(
 
 
 def test_a_run_inside_a_batch_that_goes_whole_leaves_a_hole() -> None:
-    spanning = ALIKE._replace(own=Batches.of((batch(30, 39),)))
+    spanning = ALIKE._replace(own=Batches.of((batch(30, 39),)), reference=Batches.of((batch(30, 32),)))
     (item,) = div.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), divergent(), cut=33, alignment=spanning)))
     assert item.message.endswith(
         "; the fetch protocol cuts the log at 33, inside a batch that is removed whole, which leaves a hole"
