@@ -105,6 +105,32 @@ def test_files_of_moments_in_any_order_may_be_of_before_and_after_a_cleaning(tmp
     assert answer.verdict == "INCONCLUSIVE"
 
 
+@pytest.mark.parametrize(
+    ("lacks", "isr", "options", "severity"),
+    [
+        (2, (1,), {}, "medium"),
+        (2, (1, 2), {}, "high"),
+        (2, (1,), {"quiesced": True}, "high"),
+        (
+            1,
+            (1,),
+            {},
+            "high",
+        ),  # elected from the in-sync replicas, it had what its former leader had removed records for
+    ],
+)
+def test_who_is_behind_may_have_fetched_after_a_cleaner_had_removed_a_value_for_a_later_one(
+    tmp_path, lacks, isr, options, severity
+):
+    """The copies of two running brokers overlap: nothing shows which is the earlier."""
+    lacking = {offset: record for offset, record in FULL.items() if offset != 6}
+    answer = _audit(tmp_path, *((FULL, lacking) if lacks == 2 else (lacking, FULL)), 12, isr=isr, **options)
+    (row,) = answer.found("DIV-KEY-STATE", 2)
+    assert row["severity"] == severity, answer
+    assert answer.verdict == ("COMMITTED_DIVERGENCE" if severity == "high" else "INCONCLUSIVE")
+    assert ("copy broker 2 again once in sync" in row["message"]) == (severity == "medium")
+
+
 def test_a_key_that_is_alive_below_the_others_tombstone(tmp_path):
     answer = _audit(tmp_path, _log("x=1", ".", "b", "y=1", "z=1"), _log("x=1", "b=1", ".", "y=1", "z=1"), 5)
     assert answer.one("DIV-KEY-STATE", 2)[2:] == (1, 3)

@@ -96,6 +96,8 @@ class KeyState:
     """End of the range of these records on either side."""
     offsets: tuple[int, ...] = ()
     """The first few of these offsets."""
+    lacked_by_follower: int = 0
+    """Keys of these whose later record only the reference has; of the others only the follower has it."""
     undecided: int = 0
     """Further differing keys whose difference unread records or pending replication may explain."""
     kept: int = 0
@@ -112,6 +114,7 @@ class KeyState:
             min(starts, default=None),
             max(ends, default=None),
             tuple(sorted({*self.offsets, *other.offsets})[:_SHOWN]),
+            self.lacked_by_follower + other.lacked_by_follower,
             self.undecided + other.undecided,
             self.kept + other.kept,
         )
@@ -319,6 +322,7 @@ class CompactedPair:
             start_offset=int(spots[0]) if len(spots) else None,
             end_offset=int(spots[-1]) + 1 if len(spots) else None,
             offsets=tuple(np.unique(spots)[:_SHOWN].tolist()),
+            lacked_by_follower=int((sure & (own < theirs)).sum()),
             undecided=int((differ & excused & ~goes_on).sum()),
             kept=int(kept.sum()),
         )

@@ -23,7 +23,6 @@ from replica_audit.segments.batch_rows import Tally, find_rows
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.wanted_chunks import Pair
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.batch_header import Batch
     from replica_audit.segments.batch_rows import Batches
 
 

@@ -27,11 +27,11 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.replicas.reference import COPIED_BEFORE
 from replica_audit.literals import Severity, Verdict
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_cut, name_offsets, verb
+from replica_audit.text import count, name_brokers, name_cut, name_offsets, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
-    from replica_audit.auditing.compare.compacted import Compaction
+    from replica_audit.auditing.compare.compacted import Compaction, KeyState
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -370,6 +370,20 @@ def _formats(item: Comparison) -> Iterator[Finding]:
         )
 
 
+def _inherited(case: Case, item: Comparison, keys: KeyState) -> list[ReplicaFacts]:
+    """The replicas that lack the later records of keys, if they may have inherited all of that from a cleaner that had gone on
+    (`Cleaning.from_later_leader`); else none. Once in sync, a replica has what the cleaner removed them for."""
+    reference = case.reference
+    lacking = [item.follower] if keys.lacked_by_follower else []
+    lacking += [reference.facts] if keys.lacked_by_follower < keys.differing else []
+    is_sure = any(
+        not facts.cleaning.from_later_leader
+        or (case.in_isr(facts.broker_id) and not (facts is reference.facts and reference.predates))
+        for facts in lacking
+    )
+    return [] if is_sure else lacking
+
+
 def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Finding]:
     keys = outcome.keys
     leader = case.reference.facts.broker_id
@@ -393,12 +407,20 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         (keys.other_value, "with a different latest value on each"),
     ]
     named = ", ".join(map(str, keys.offsets))
-    mixed = [facts for facts in (case.reference.facts, item.follower) if facts.cleaning.between_copies]
+    sides = (case.reference.facts, item.follower)
+    why = again = None
     cleaners = (
         "no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
     )
-    if mixed:
+    if mixed := [facts for facts in sides if facts.cleaning.between_copies]:
+        why = "a cleaner may have removed records or tombstones of these keys between the copies of two segments"
         cleaners = "may explain it, as the files were copied in no known order"
+        again = copy_again(*mixed)
+    elif late := _inherited(case, item, keys):
+        here = name_brokers([facts.broker_id for facts in late])
+        why = f"{here} may have fetched after a cleaner had removed these records for later ones, past the end of the copy"
+        cleaners = "may explain it, as a cleaner may have gone on between the copies of the two"
+        again = f"copy {here} again once in sync"
     found = finding(
         DIV_KEY_STATE,
         f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "
@@ -413,7 +435,6 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
             considered(f"compaction: {cleaners}"),
         ],
     )
-    if mixed:
-        why = "a cleaner may have removed records or tombstones of these keys between the copies of two segments"
-        found = undecided(found, f"{why}; {copy_again(*mixed)}", "medium")
+    if why is not None:
+        found = undecided(found, f"{why}; {again}", "medium")
     yield found
