@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.scenes import change, scene
-from tests.support.snapshots import Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.auditing.finding import finding
 from replica_audit.auditing.findings.rep import REP_LAG, REP_LEADER_SHORTER, brokers_past_leader
@@ -96,18 +97,22 @@ def test_a_leader_that_noted_no_epoch_may_have_been_elected_after_a_tail(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("follower", "confidence"),
-    [
-        ([*OLD[:20], *written_legacy(20, 35, "other ")], "suspect"),
-        ([*OLD[:20], *written_legacy(20, 25, "other "), *OLD[25:], *written_legacy(30, 35)], "likely"),
-        ([*OLD, *written_legacy(30, 35)], "likely"),
-    ],
-    ids=["other records to the end", "other records below", "the same"],
+    ("mark", "leaders", "confidence"),
+    [(20, None, "suspect"), (31, None, "likely"), (20, (1,), "likely"), (20, (2, 1), "suspect")],
+    ids=["nobody says who led", "it was committed", "one leader", "another led"],
 )
-def test_a_tail_without_epochs_that_follows_other_records_may_be_of_another_history(tmp_path, follower, confidence):
-    brokers = {1: Replica(OLD, high_watermark=20), 2: Replica(follower, high_watermark=20)}
-    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True, protocol="kip-279")
+def test_a_tail_without_epochs_may_be_of_a_leader_before(tmp_path, mark, leaders, confidence):
+    """A clean election that left an uncommitted record behind was COMMITTED_LOSS."""
+    brokers = {1: Replica(OLD, high_watermark=20), 2: Replica([*OLD, *written_legacy(30, 35)], high_watermark=mark)}
+    metadata = None
+    if leaders is not None:
+        first, *later = leaders
+        topic = write.new_topic(TOPIC, TOPIC_ID, (1, 2), first, isr=(1, 2), leader_epoch=0)
+        elected = [write.change(TOPIC_ID, leader=one, isr=(one,)) for one in later]
+        metadata = {100: write.history(topic, *elected)}
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True, protocol="kip-279", metadata=metadata)
     assert answer.one("REP-LEADER-SHORTER")[1] == confidence, answer
+    assert (answer.verdict == "COMMITTED_LOSS") == (confidence == "likely"), answer
 
 
 # --- in sync, and too short

@@ -167,13 +167,15 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _why_left(case: Case, item: Comparison, newest: int) -> str | None:
     """Clause on why an election may have left behind what a follower has past the end of the reference, `newest` being its latest epoch,
-    or -1 without any; None if nothing shows it, or its high watermark is in them."""
-    here = f"broker {case.reference.facts.broker_id}"
-    if item.follower.marked_end > case.reference.facts.log_end_offset:
+    or -1 without any; None if nothing shows it, its high watermark is in them, or the history has no other leader."""
+    leader = case.reference.facts
+    here = f"broker {leader.broker_id}"
+    if item.follower.marked_end > leader.log_end_offset:
         return None
     if newest < 0:
-        is_other = any(part.end_offset >= case.reference.facts.log_end_offset for part in item.stretches)
-        return f"they follow other records than those of {here}" if is_other else None
+        history = case.reference.history
+        is_sole = history and {one.leader_id for one in history} <= {None, leader.broker_id}
+        return None if is_sole else "without an epoch they may be of another leader, and left behind by an election"
     is_noted = notes_elections(case.options.protocol) or case.tail.is_epoch_said
     return None if is_noted else f"before 2.0.1 the epoch of {here} is in its files from its first record on only"
 
