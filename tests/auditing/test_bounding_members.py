@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.scenario import Answer, audit, written_legacy
+from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.scenes import FENCE, TWO, change, log, scene
 from tests.support.snapshots import Replica, write_manifest
 
@@ -118,3 +118,13 @@ def test_a_mark_of_before_there_were_epochs_shows_that_there_was_more(tmp_path):
     brokers = {one: Replica(written_legacy(0, end), epochs=None) for one, end in ((1, 20), (2, 25))}
     answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=1, protocol="high-watermark")
     assert answer.interval == (20, None), answer
+
+
+@pytest.mark.parametrize(("make", "upper"), [(written, 20), (written_legacy, 30)])
+def test_a_member_without_epochs_may_have_been_cut_below_what_was_committed(tmp_path, make, upper):
+    """By a clean election, and it stayed in the ISR: records up to 25 were committed, and at most 20 by the end of its log."""
+    more = {"epochs": None} if make is written_legacy else {}
+    batches = {end: make(0, end) if make is written_legacy else make(0, end, 2) for end in (20, 30)}
+    brokers = {one: Replica(batches[end], high_watermark=10, **more) for one, end in ((1, 30), (2, 20))}
+    answer = audit(tmp_path, brokers, quiesced=True, protocol="kip-279")
+    assert answer.interval == (10, upper), answer

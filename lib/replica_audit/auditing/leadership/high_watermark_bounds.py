@@ -80,6 +80,15 @@ def bounding_ends(
             reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
         if not one_moment and reason is None and not (is_bounded and facts.log_end_offset >= leader.log_end_offset):
             reason = _why_out_of_sync(reference.history, facts, times)
+        if (
+            reason is None
+            and not (facts.needed_lineage or facts.empty)
+            and facts.log_end_offset < leader.log_end_offset
+        ):
+            reason = (
+                f"broker {facts.broker_id} ends in records without epochs, and may have been cut at its own high watermark, below what was "
+                "committed"
+            )
         if reason is not None:
             open_ends.append(reason)
             continue
