@@ -91,6 +91,11 @@ def can_have_elr(version: Version | None) -> bool | None:
     return _since(version, (4,))
 
 
+def has_old_formats(version: Version | None) -> bool | None:
+    """True if a topic may have a message format before 0.11, with which brokers keep no epochs (before 4.0, KIP-724)."""
+    return None if version is None else version < (4,)
+
+
 def empties_unrecovered(version: Version | None) -> bool | None:
     """True if a broker empties a log that it cannot recover for want of space (4.0, `LogLoader.recoverLog`); before, it takes the log dir
     offline."""

@@ -295,6 +295,35 @@ def test_a_broker_with_an_older_format_keeps_no_epochs_of_what_it_fetches(tmp_pa
     assert audit(tmp_path / "new", {1: sound, 2: other}, quiesced=True).verdict == "LATENT_CORRUPTION"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "version", "code", "severity"),
+    [
+        ([], None, "EPO-CACHE-MISSING", "info"),
+        ([], "3.9.1", "EPO-CACHE-MISSING", "info"),
+        ([], "4.0.0", "EPO-FILE-CORRUPT", "high"),
+        (None, "3.9.1", "EPO-CACHE-MISSING", "info"),
+        (None, "4.0.0", "EPO-CACHE-MISSING", "high"),
+        ([(5, 50)], "4.0.0", "EPO-CACHE-MISSING", "info"),
+    ],
+)
+def test_since_4_0_no_broker_keeps_no_epochs_of_what_it_fetches(tmp_path, epochs, version, code, severity):
+    """A damaged, empty file was info; one that begins late may be from when its broker's format was raised."""
+    brokers = {1: Replica(NEW_AGAIN, epochs=[(2, 45), (5, 50)]), 2: Replica(NEW_AGAIN, epochs=epochs)}
+    answer = audit(tmp_path, brokers, quiesced=True, kafka_version=version)
+    confidence = "likely" if severity == "high" else "proven"
+    assert answer.one(code, 2)[:2] == (severity, confidence), answer
+
+
+@pytest.mark.parametrize("epochs", [[], [(5, 50)]])
+@pytest.mark.parametrize(("version", "confidence"), [("2.8.2", "likely"), (None, "proven"), ("4.0.0", "proven")])
+def test_a_file_may_begin_anew_though_no_batch_of_an_older_format_is_left(tmp_path, epochs, version, confidence):
+    """Its broker's message format was lowered, and raised again, while others led."""
+    log = [*written(0, 50, 2), *written(50, 55, 5)]
+    answer = audit(tmp_path, {1: Replica(log), 2: Replica(log, epochs=epochs)}, quiesced=True, kafka_version=version)
+    (row,) = (row for row in answer.tables["findings"] if row["code"] in ("EPO-FILE-CORRUPT", "EPO-CACHE-MISSING"))
+    assert (row["severity"], row["confidence"]) == ("high", confidence), answer
+
+
 @pytest.mark.parametrize(("in_order", "is_stopped"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("epochs", [[], None, [(5, 50)]], ids=["empty", "none", "the later one"])
 def test_nothing_is_asked_for_of_such_a_broker_whatever_the_order_of_its_files(tmp_path, epochs, in_order, is_stopped):

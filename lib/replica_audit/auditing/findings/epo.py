@@ -29,6 +29,7 @@ from replica_audit.auditing.replicas.offset_ranges import deleted_end, shared_en
 from replica_audit.auditing.replicas.reference import COPIED_BEFORE
 from replica_audit.batch_header import or_absent
 from replica_audit.protocol.lineage import Lineage, increases
+from replica_audit.protocol.versions import has_old_formats
 from replica_audit.schema import Evidence
 from replica_audit.text import name_source
 
@@ -87,7 +88,8 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[in_epoch_file(facts, file.state)._replace(value=_lines_by_batches(facts))],
         )
         return
-    if facts.directory.is_epoch_file_empty and facts.needed_lineage and not facts.is_converted:
+    has_old_format = facts.is_converted and has_old_formats(case.options.kafka_version) is not False
+    if facts.directory.is_epoch_file_empty and facts.needed_lineage and not has_old_format:
         is_follower = facts is not case.reference.facts and not case.evidence.was_at_rest
         other = emptied_by(facts, case.replicas) if is_follower else None
         text = f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs"
@@ -106,7 +108,8 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         # A file of 0 bytes was never written, so it cannot be later than a log with such batches.
         may_be_begun_anew = file.state == "present" and not (case.evidence.was_at_rest or facts.is_at_rest)
         is_open = facts.in_any_order or may_be_begun_anew or (gone_down and passed_by(facts, case.replicas))
-        yield undecided(found, _of_two_moments(facts), "medium") if is_open else likely(found, gone_down)
+        why = gone_down or _why_begun_anew(case, facts)
+        yield undecided(found, _of_two_moments(facts), "medium") if is_open else likely(found, why)
         return
     entries = facts.file_entries
     for one, two in zip(entries, entries[1:]):
@@ -134,6 +137,19 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("truncation writes this file later than the log; the loader drops such entries"),
             ],
         )
+
+
+def _why_begun_anew(case: Case, facts: ReplicaFacts) -> str | None:
+    """Clause on why the file of a log with epochs may rightly begin late, or be empty: its broker had an older message format (A.3);
+    None if that cannot be."""
+    options = case.options
+    # Of an unknown version only the protocol shows that it is an old one.
+    may_change = (
+        options.protocol != "fetch" if options.kafka_version is None else has_old_formats(options.kafka_version)
+    )
+    if not (facts.is_converted or (may_change and case.reference.source != "metadata_log")):
+        return None
+    return "likely, not proven: a broker whose message format was raised begins the file anew, with the next batch"
 
 
 def _of_two_moments(facts: ReplicaFacts) -> str:
@@ -200,7 +216,8 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     elif gone_down and entry_of_other(facts, case.replicas):
         yield undecided(found, _of_two_moments(facts), "medium")
     else:
-        yield likely(found, gone_down)
+        begins_late = not claimed and all(start < entry for _, start in wrong for _, entry in written.entries[:1])
+        yield likely(found, gone_down or (_why_begun_anew(case, facts) if begins_late else None))
 
 
 def _cut_since(facts: ReplicaFacts, offset: int, other: ReplicaFacts) -> str:
@@ -264,7 +281,8 @@ def _why_copied_apart(
         return f"the file was copied after the log had been cut at {claimed[0][1]}: {name_source(case.reference.source)} has that epoch"
     if claimed:
         return None
-    if facts.is_converted and all(start < written.entries[0][1] for _, start in wrong if written):
+    is_old = written or has_old_formats(case.options.kafka_version) is not False
+    if facts.is_converted and is_old and all(start < written.entries[0][1] for _, start in wrong if written):
         return (
             "the replicas have batches without an epoch: a broker that still has their message format keeps no epochs of what it fetches, and "
             "begins with the next batch as the format is raised"
