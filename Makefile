@@ -133,13 +133,14 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 
 # What an edit of the reading, judging and telling can break. What chance makes is left to make test: the simulated cluster, since
 # on few histories its tests cannot see enough cases, states of the model, and random parts of captures, damage, batches, keys and
-# edits of bytes, which take a good third of tests/auditing; and what tasks of Spark discover of every capture. The first process
-# audits the captures, and tells what it found: once for both rooms.
-FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py) \
+# edits of bytes, which take a good third of tests/auditing; so are what tasks of Spark discover of every capture, and audits of
+# many nights in one warehouse. The first process audits the captures, and tells what it found: once for both rooms.
+FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py gone_since_a_night.py) \
   tests/segments/test_scan_properties.py tests/snapshot/test_spread_discovery.py
 # Of the same room, what looks at sources, which the second process parses anyway, and of what makes its snapshots itself as much as
 # makes both processes equally long.
-FAST_APART := $(addprefix tests/auditing/test_,epoch_corruption.py families.py finding_rows.py gone_records.py header_evidence.py moved_partitions.py tiered.py)
+FAST_APART := $(addprefix tests/auditing/test_,copies_beside.py epoch_corruption.py families.py finding_rows.py gone_records.py header_evidence.py log_ends.py \
+  lost_tails.py moved_partitions.py tiered.py)
 FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py $(FAST_APART)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \

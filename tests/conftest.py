@@ -24,9 +24,12 @@ if place := in_memory():
 gc.set_threshold(100_000, 50, 100)
 
 
-def pytest_sessionfinish():
-    """What is kept then is not looked through once more, five times, as pytest ends."""
+def pytest_sessionfinish(session):
+    """What is kept then is not looked through once more, five times, as pytest ends; nor is hypothesis imported where no test did."""
     gc.freeze()
+    plugins = session.config.pluginmanager
+    if "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
+        plugins.unregister(name="hypothesispytest")
 
 
 def pytest_make_parametrize_id(val):

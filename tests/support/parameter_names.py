@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-#: Characters of a name, and parts that are looked at for it.
-_LONGEST, _PARTS = 60, 12
+#: Characters of a name; parts that are looked at for it, and characters after which no further one is.
+_LONGEST, _PARTS, _ENOUGH = 60, 12, 240
 
 
 def name_parameter(value: object) -> str | None:
@@ -50,7 +50,7 @@ def _told(value: Any, around: str = "{}") -> str:
         if value and all(isinstance(one, bytes) for one in value):
             return f"{len(value)} of {sum(map(len, value))} bytes"
         parts = sorted(value, key=str) if isinstance(value, Set) else value
-        return around.format(" ".join(_told(one, "({})") for one in islice(parts, _PARTS)) or "none")
+        return around.format(_joined(_told(one, "({})") for one in islice(parts, _PARTS)))
     has_words = type(value).__repr__ is not object.__repr__ or type(value).__str__ is not object.__str__
     return getattr(value, "__name__", None) or (str(value) if has_words else type(value).__name__)
 
@@ -62,4 +62,14 @@ def _told_object(value: object, held: Mapping[str, Any], usual: Mapping[str, Any
 
 
 def _named(items: Iterable[tuple[Any, Any]]) -> str:
-    return " ".join(f"{_told(name)}={_told(one, '({})')}" for name, one in islice(items, _PARTS)) or "none"
+    return _joined(f"{_told(name)}={_told(one, '({})')}" for name, one in islice(items, _PARTS))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size > _ENOUGH:
+            break
+    return " ".join(found) or "none"
