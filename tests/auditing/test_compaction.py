@@ -439,21 +439,33 @@ def keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
     return [encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)]
 
 
-def _elected_beside(path, epochs: Sequence[tuple[int, int]]) -> Answer:
+#: What a cleaner removed lies inside a segment, or between two of them (KAFKA-17076), where a file may be missing, too.
+AT_BORDERS = pytest.mark.parametrize("per_segment", [None, 4], ids=["one segment", "at a border"])
+
+
+def _elected_beside(path, epochs: Sequence[tuple[int, int]], per_segment: int | None = None) -> Answer:
     """Broker 1 was elected uncleanly at 20 and has cleaned what it wrote then; broker 2 had 20 records of epoch 0 there."""
     common = keyed(0, 20, 0, "k")
     brokers = {
-        1: Replica([*common, *keyed(30, 35, 2, "new"), *keyed(45, 50, 2, "new")], cleaned_to=40, epochs=epochs),
+        1: Replica(
+            [*common, *keyed(30, 35, 2, "new"), *keyed(45, 50, 2, "new")],
+            cleaned_to=40,
+            epochs=epochs,
+            per_segment=per_segment,
+        ),
         2: Replica([*common, *keyed(20, 40, 0, "old")]),
     }
     return audit(path, brokers, configs=COMPACT, isr=(1,))
 
 
+@AT_BORDERS
 @pytest.mark.parametrize(
     ("epochs", "start"), [([(0, 0), (2, 20)], 20), ([(0, 0), (2, 30)], 30)], ids=["file", "batches"]
 )
-def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(tmp_path, epochs, start):
-    answer = _elected_beside(tmp_path, epochs)
+def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(
+    tmp_path, epochs, start, per_segment
+):
+    answer = _elected_beside(tmp_path, epochs, per_segment)
     row, cut = answer.tables["partitions"][0], answer.cut(2)
     assert answer.runs(2) == [("DIV-EPOCH", start, 40, 2, 0, True)], answer
     assert (row["lost_records"], row["lost_committed"]) == (40 - start, 40 - start)
@@ -475,6 +487,17 @@ def test_a_batch_that_is_cut_where_the_leader_has_nothing_leaves_no_hole(tmp_pat
     hidden = {"DIV-HIDDEN", "TRN-REPLAY-GAP"}
     assert answer.codes("critical") & hidden == (set() if is_cleaned else hidden), answer
     assert bool(answer.found("TRN-MID-BATCH")) != is_cleaned, answer
+
+
+def test_a_follower_that_cleaned_another_epoch_at_a_border_parts_from_the_leader_there(tmp_path):
+    """Its common prefix ended past it, at its first batch that the leader lacks."""
+    common = keyed(0, 20, 0, "k")
+    brokers = {
+        1: Replica([*common, *keyed(20, 25, 2, "new")]),
+        2: Replica([*common, *keyed(30, 40, 0, "old")], cleaned_to=30, epochs=[(0, 0)], per_segment=4),
+    }
+    answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
+    assert answer.replica(2)["common_prefix_end"] == answer.cut(2)["truncate_to"] == 20, answer
 
 
 @pytest.mark.parametrize("left", [0, 3], ids=["of it", "of what is older, too"])
@@ -583,18 +606,26 @@ def test_what_a_compacted_leader_had_is_told_in_the_past_tense(tmp_path):
     assert "offsets 20 to 39, where broker 1 had other records of epoch 2" in told["message"]
 
 
-def _led_before(path, epochs: Sequence[tuple[int, int]] | None, survivors: Sequence[tuple[int, int, int]]) -> Answer:
+def _led_before(
+    path,
+    epochs: Sequence[tuple[int, int]] | None,
+    survivors: Sequence[tuple[int, int, int]],
+    per_segment: int | None = None,
+) -> Answer:
     """Broker 2 led uncleanly in epoch 2 from 20 on; broker 1, which had epoch 0 up to 40, leads now and cleaned there."""
     common = keyed(0, 20, 0, "k")
     later = [batch for start, end, epoch in survivors for batch in keyed(start, end, epoch, "new")]
     remove = ("leader-epoch-checkpoint",) if epochs is None else ()
     brokers = {
-        1: Replica([*common, *later], cleaned_to=45, epochs=epochs or OF_BATCHES, remove=remove),
+        1: Replica(
+            [*common, *later], cleaned_to=45, epochs=epochs or OF_BATCHES, remove=remove, per_segment=per_segment
+        ),
         2: Replica([*common, *keyed(20, 30, 2, "old")]),
     }
     return audit(path, brokers, configs=COMPACT, isr=(1,))
 
 
+@AT_BORDERS
 @pytest.mark.parametrize(
     ("epochs", "survivors", "lost"),
     [
@@ -606,8 +637,10 @@ def _led_before(path, epochs: Sequence[tuple[int, int]] | None, survivors: Seque
     ],
     ids=["batches and file", "batches", "same epoch", "nothing tells", "file"],
 )
-def test_records_of_a_later_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(tmp_path, epochs, survivors, lost):
-    answer = _led_before(tmp_path, epochs, survivors)
+def test_records_of_a_later_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(
+    tmp_path, epochs, survivors, lost, per_segment
+):
+    answer = _led_before(tmp_path, epochs, survivors, per_segment)
     expected = [("DIV-EPOCH", 20, 30, 0, 2, True)] if lost else []
     assert answer.runs(2) == expected, answer
     assert answer.tables["partitions"][0]["lost_records"] == 10 * lost

@@ -284,13 +284,13 @@ def align(
                 found[at] = Difference(
                     kind, start, batch.end_offset, leader.epoch, batch.epoch, one, written_again=same
                 )
-        elif others or reference.cannot_read(batch.base_offset, batch.end_offset):
+        elif others:
             continue
         elif _is_cleaned_away(reference, batch, start):
             had = _foreign_epoch(reference, lineage, batch, start, theirs)
             if had is not None:
                 found[at] = Difference("epoch", start, batch.end_offset, had, batch.epoch, one)
-        else:
+        elif not reference.cannot_read(batch.base_offset, batch.end_offset):
             found[at] = Difference("hole_there", start, batch.end_offset, None, batch.epoch, one)
     differences = in_order((*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor, own_lineage)))
     return Alignment(differences, tuple(corrupt), unmatched.where(past & ~old), own, theirs, *unchecked)
@@ -342,10 +342,11 @@ def _is_same_content(batch: Batch, other: Batch) -> bool:
 
 
 def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> NDArray[np.bool_]:
-    """Mask of the readable `batches` at whose offsets the log `facts`, which has `others`, is readable but empty."""
+    """Mask of the readable `batches` at whose offsets the log `facts`, which has `others`, is readable but empty. Between two segments
+    of a compacted log a cleaner may have left nothing, or a file is missing."""
     low, high = others.overlaps(batches.starts, batches.ends)
     alone = batches.rows["crc_valid"] & (low >= high)
-    for stretch in (*facts.unreadable, *facts.missing):
+    for stretch in (*facts.unreadable, *(() if facts.compacted else facts.missing)):
         alone &= (batches.ends <= stretch.start_offset) | (batches.starts >= stretch.end_offset)
     return alone
 
@@ -413,7 +414,8 @@ def _holes(
     for batch in foreign.where(absent):
         start = max(batch.base_offset, floor)
         if not _is_cleaned_away(follower, batch, start):
-            yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, NO_BATCHES)
+            if not follower.cannot_read(batch.base_offset, batch.end_offset):
+                yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, NO_BATCHES)
         elif (had := _foreign_epoch(follower, lineage, batch, start, own)) is not None:
             yield Difference("epoch", start, batch.end_offset, batch.epoch, had, NO_BATCHES)
 
