@@ -14,12 +14,14 @@ from tests.support.report_rows import AUDIT, answers_of, finding, objects, order
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
+from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.sentences import plain_text
 from replica_audit.report.what_to_do import LIMITS, SAFE
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 Truth = Mapping[str, Any]
 
@@ -267,3 +269,18 @@ def test_equal_advice_is_one_line_with_its_partitions() -> None:
 
 def test_rows_of_a_table_that_was_not_computed_are_no_reason_to_fail() -> None:
     assert steps_of(results([partition()], replicas=[orders_row("replicas", broker_id=1)])) == []
+
+
+@pytest.mark.parametrize(("isr", "is_said"), [((2,), True), ((1,), False)], ids=["it follows", "a leader changes"])
+def test_a_directory_is_moved_away_before_its_broker_follows_as_it_is(
+    tmp_path: Path, isr: tuple[int, ...], *, is_said: bool
+) -> None:
+    """No decision asked for that, so that nothing was there to do first."""
+    whole = written(0, 60, 1)
+    holed = Replica([*whole[:2], *whole[4:]], high_watermark=60)
+    audit(tmp_path, {1: holed, 2: Replica(whole, high_watermark=60)}, leader=isr[0], isr=isr, quiesced=True)
+    told = steps_of(audit_all(str(tmp_path), Settings(kafka_version="4.3.1")))
+    moved = [one for one in told if one.startswith("Move orders-0 of broker 1 out of its log directory")]
+    assert bool(moved) == is_said, told
+    assert all("mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0" in one for one in moved)
+    assert told[-1].endswith(f"replica-audit elect {tmp_path} --kafka-version 4.3.1")

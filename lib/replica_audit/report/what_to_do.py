@@ -25,7 +25,8 @@ from replica_audit.report.sentences import Sentence, end_sentence, name_partitio
 from replica_audit.results import Results
 from replica_audit.text import capitalise
 
-#: Actions that keep records safe. Steps between them and `AFTERWARDS` are described by their decisions.
+#: Actions that keep records safe. Steps between them and `AFTERWARDS` are described by their decisions, except one that
+#: moves a directory away where no leader changes.
 SAFE = ("check_disks", "keep_remote", "check_remote", "capture", "copy", "keep_up")
 #: Maximum numbers of steps of each action, and of decisions, in Do first.
 LIMITS = {
@@ -35,6 +36,7 @@ LIMITS = {
     "capture": 3,
     "copy": 3,
     "keep_up": 2,
+    "put_aside": 2,
     "end_transaction": 3,
     "mend": 2,
 }
@@ -91,9 +93,11 @@ def tell_what_to_do(results: Results) -> WhatToDo:
     decisions = list(tell_decisions(plan))
     asking = [one for one in decisions if one.asks_for_something]
     done = first_steps(plan)
+    aside = [step for step in done if step.action == "put_aside"]
     first = (
         *(_tell_step(step) for step in done if step.action in SAFE),
-        *_decide(results, plan, asking),
+        *map(_tell_step, aside),
+        *_decide(results, plan, asking, is_more=bool(aside)),
         *(_tell_step(step) for step in done if step.action in AFTERWARDS),
     )
     if not decisions:
@@ -119,7 +123,10 @@ def first_steps(plan: Plan) -> list[Step]:
     """Steps of `plan` that Do first prints, in order."""
     told: Counter[str] = Counter()
     found = []
+    moves_leaders = any(step.action in ("elect", "reorder", "stop") for step in plan.steps)
     for step in plan.steps:
+        if step.action == "put_aside" and moves_leaders:
+            continue
         told[step.action] += 1
         if told[step.action] <= LIMITS.get(step.action, 0):
             found.append(step)
@@ -150,14 +157,14 @@ def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
     return ToldStep(("", lead, rest) if lead else (rest,), (*files, *commands), step.number)
 
 
-def _decide(results: Results, plan: Plan, asking: Sequence[ToldDecision]) -> Iterator[ToldStep]:
-    """Decisions that require an action, and the command that shows the steps."""
+def _decide(results: Results, plan: Plan, asking: Sequence[ToldDecision], *, is_more: bool) -> Iterator[ToldStep]:
+    """Decisions that require an action, and the command that shows the steps, also if there `is_more` to them without a decision."""
     for one in asking[:DECISION_LIMIT]:
         yield ToldStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
     command = (results.command("elect"),)
     if len(asking) > DECISION_LIMIT:
         yield ToldStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
-    elif asking:
+    elif asking or is_more:
         named = {0: "", 1: "The plan, and ", 2: "Both steps with their conditions, and "}
         steps = named.get(len(plan.steps), f"All {len(plan.steps)} steps with their conditions, and ")
         yield ToldStep((f"{capitalise(f'{steps}the cost of every other choice')}:",), command)
