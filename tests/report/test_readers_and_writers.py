@@ -17,11 +17,13 @@ from tests.support.report_rows import objects, orders_row, partition, results, r
 from replica_audit.config import Settings
 from replica_audit.elect import hit_groups as groups_module
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.lost_writers import READER_LIMIT, writers_of
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.page import document
 from replica_audit.report.page.content import build_pieces
+from replica_audit.report.plan_text import render_plan
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
@@ -66,6 +68,18 @@ def test_groups_by_choice_of_leader_are_those_that_the_plan_counts(audited: Resu
     shown = hit_groups_of([one for one in audited.group_offsets if one.partition == 0], hits)
     counted = Counter(broker for one in shown for broker in one.hit_by)
     assert counted == {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 1, 1: 2, 2: 2}
+
+
+@pytest.mark.parametrize(("candidate", "is_said"), [(0, True), (1, False)], ids=["elected", "leads already"])
+def test_a_plan_tells_what_to_do_with_groups_that_a_new_leader_carries_past_other_records(
+    audited: Results, candidate: int, *, is_said: bool
+) -> None:
+    plan = plan_elections(audited, asked=[TopicPartition("ledger", 0)], candidate_id=candidate)
+    told = " ".join(render_plan(plan).split())
+    said = (
+        "1 group has read records that broker 0 lacks. Once broker 0 leads, set its offsets back to where the logs part"
+    )
+    assert (said in told) == is_said and told.count("have read records") == 0
 
 
 class _Read(dict):
