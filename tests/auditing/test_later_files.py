@@ -227,3 +227,13 @@ def test_nobody_cuts_a_leader_that_led_all_the_time(tmp_path, between, lost):
     assert (answer.verdict == "COMMITTED_LOSS") is lost and answer.found("HWM-LOSS", 2), answer
     where = "past its end" if lost else "in its place or past its end"
     assert f"so records of others {where} prove nothing" in answer.found("CAP-SKEW", 1)[0]["message"], answer
+
+
+@pytest.mark.parametrize(("file", "hidden"), [((), False), (((2, 40),), True)], ids=["before it led", "since"])
+def test_a_leader_that_came_back_may_have_lost_its_log_since_it_was_copied(tmp_path, file, hidden):
+    """What a follower has of its present epoch below the old end was DIV-HIDDEN, proven, if the copy was older than that epoch."""
+    leader = of((0, 40, 0, ""))
+    brokers = {1: replace(leader, epochs=((0, 0), *file)), 2: of((0, 10, 2, "new "))}
+    moves = (FENCE[2], change(leader=-1), write.registration_change(1, -1), change(leader=1))
+    answer = scene(tmp_path, brokers, *moves)
+    assert bool(answer.found("DIV-HIDDEN", 2)) is hidden, answer

@@ -170,9 +170,8 @@ def compare(
     # records that the leader's present log cuts. But nothing below shared records is cut: logs that share a record of one
     # epoch are equal below it, unless one is damaged.
     is_led_later = reference.is_before(follower.last_leader_epoch)
-    is_cut_by_another = (reference.is_replaced or is_led_later) and keeps_committed(protocol)
     cut = replays[protocol].kept_to
-    if is_cut_by_another:
+    if (reference.predates or is_led_later) and keeps_committed(protocol):
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
     stays_below = end_of_differences(leader, alignment, cut)
     runs = runs_of(alignment.differences, stretches, stays_below, deleted_end(leader, follower), follower)
