@@ -84,6 +84,7 @@ def test_costs_and_cuts_are_found_by_partition_candidate_and_broker() -> None:
         for _ in range(2):
             assert {one: row.lost_records for one, row in matrix.rows[PLACE].items()} == {1: 2, 2: 0}
             assert {one: row.lost_records for one, row in matrix.rows[OTHER].items()} == {1: 7}
+        assert [row.kept_to for row in matrix.rows[PLACE].values()] == [10, 10], "the candidates' own"
         assert matrix.row(PLACE, 1) is matrix.rows[PLACE][1]
         assert matrix.row(PLACE, None) is matrix.row(PLACE, 3) is matrix.row(CALM, 3) is None
         cut = matrix.cut(PLACE, 1, 2)
@@ -94,8 +95,8 @@ def test_costs_and_cuts_are_found_by_partition_candidate_and_broker() -> None:
 
 
 def test_a_log_that_ends_at_the_cut_is_not_cut_nor_one_whose_end_is_unknown() -> None:
-    costs = [cost(1, one, kept_to=10) for one in (1, 2, 3, 4)]
-    for matrix in matrices(replicas=[log(1, 20), log(2, 10), log(3, None)], elections=costs):
+    costs = [cost(1, one, kept_to=10) for one in (1, 2, 3, 4, 5)]
+    for matrix in matrices(replicas=[log(1, 20), log(2, 10), log(3, None), log(5, 9)], elections=costs):
         assert matrix.cut_logs(PLACE, 1) == []
 
 
@@ -174,6 +175,7 @@ CUT_FILES = ["leader-epoch-checkpoint", "replication-offset-checkpoint"]
         (CUT_FILES[1:], "broker-2", [log(2)], False),
         # Of another log dir, or of no log that is used.
         (CUT_FILES, "old", [log(2)], False),
+        (CUT_FILES, "a-old", [log(2)], False),
         (CUT_FILES, "broker-2", [log(1)], False),
         (CUT_FILES, "broker-2", [], False),
     ],
@@ -203,7 +205,7 @@ def test_findings_by_partition_and_broker() -> None:
     assert matrix.wanted == {PLACE: {2: 7}}
     assert matrix.kept_keys == {PLACE: {2: KeptKeys(1, 3)}}
     assert matrix.keeping_deleted(PLACE, 1) == (2,) and not matrix.keeping_deleted(PLACE, 2)
-    assert not matrix.keeping_deleted(OTHER, 1)
+    assert not matrix.keeping_deleted(OTHER, 1) and not matrix.keeping_deleted(PLACE, 0)
     assert matrix.perhaps_damaged == {PLACE: {2}}
 
 
@@ -270,6 +272,7 @@ def source(broker: int, start: int, end: int, records: int) -> SalvageSource:
         ([log(2, 14), log(3, 16)], {2: 4, 3: 6}, 6, [source(3, 10, 16, 6)]),
         ([log(2, 14), log(3, 16)], {2: 4, 3: 6}, 7, [source(3, 10, 16, 6), source(2, 10, 14, 4)]),
         ([log(3, 14), log(2, 14)], {2: 4, 3: 4}, 8, [source(2, 10, 14, 4)]),
+        ([log(2, 14), log(3, 14)], {3: 4, 2: 4}, 8, [source(2, 10, 14, 4)]),
         ([log(2, 14), log(3, 15)], {2: 4, 3: 4}, 8, [source(2, 10, 14, 4), source(3, 10, 15, 4)]),
         ([log(2, 14)], {2: 0}, 4, []),
         ([log(2, None)], {2: 4}, 4, []),
@@ -316,14 +319,15 @@ def decision(*candidates: Candidate, place: TopicPartition = PLACE) -> Decision:
 
 def test_a_pair_is_harmful_if_the_follower_loses_under_a_worse_leader_what_the_choice_keeps() -> None:
     costs = [
-        cost(1, 2, lost_held=1), cost(2, 1, lost_held=2), cost(2, 2, lost_held=1), cost(2, 3), cost(3, 1, lost_held=2),
-        cost(1, 1, OTHER), cost(2, 1, OTHER, lost_held=2), cost(3, 1, OTHER, lost_held=2), cost(2, 1, CALM),
+        cost(1, 2, lost_held=1), cost(2, 1, lost_held=2), cost(2, 2, lost_held=1), cost(2, 3, lost_held=1), cost(3, 1, lost_held=2),
+        cost(1, 1, OTHER), cost(2, 1, OTHER, lost_held=2), cost(3, 1, OTHER, lost_held=2), cost(2, 3, OTHER, lost_held=1), cost(2, 1, CALM),
     ]  # fmt: skip
     (matrix, _) = matrices(elections=costs)
     worse = candidate(1), candidate(2, 5), candidate(3, 5)
     found = matrix.harmful([decision(*worse), decision(*worse, place=OTHER), decision(*worse, place=CALM)])
-    assert found == dict.fromkeys((PLACE, OTHER), {(2, 1), (3, 1)}) and found[PLACE] is found[OTHER]
+    assert found == dict.fromkeys((PLACE, OTHER), {(2, 1), (2, 3), (3, 1)}) and found[PLACE] is found[OTHER]
     assert matrix.harmful([decision(candidate(1), candidate(2), candidate(3))]) == {}
+    assert matrix.harmful([decision(candidate(1, 5), candidate(2))]) == {}
 
 
 KEEPS = told("DIV-KEPT", 3, Evidence(KEPT_KEYS, broker_id=1, value="3"))
@@ -350,7 +354,8 @@ def test_whose_log_differs_in_a_way_that_no_truncation_finds(
 ) -> None:
     costs = [cost(1, 1), cost(1, 2, lacked_records=4), cost(1, 3), cost(2, 1), cost(2, 3)]
     (matrix, _) = matrices(replicas=rows, elections=costs, findings=findings)
-    assert matrix.holed([decision(*candidates)]) == holed
+    lacking = decision(candidate(1, hidden=1), candidate(2, hidden=4))
+    assert matrix.holed([lacking, decision(*candidates)]) == holed
 
 
 def test_a_decision_for_another_candidate_has_what_follows_from_its_costs() -> None:

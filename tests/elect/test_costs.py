@@ -404,12 +404,15 @@ def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_p
     assert rows[2]["reason"] == "broker 2 loses nothing; broker 1 would lose the end of 1 transaction"
 
 
-def test_a_marker_past_the_end_of_a_leader_that_was_copied_earlier_is_not_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [False, True], ids=["of its epoch", "of a later leader"])
+def test_a_marker_past_the_end_of_a_leader_that_was_copied_earlier_is_lost_if_a_later_one_wrote_it(
+    tmp_path: Path, later: bool
+) -> None:
     short = Replica([*written(0, 30, 1), _begun(30)], high_watermark=30)
-    whole = Replica([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=30)
+    whole = Replica([*written(0, 30, 1), _begun(30), _ended(33, leader_epoch=1 + later)], high_watermark=30)
     other = Replica(written(0, 30, 1, "other "), high_watermark=30)
-    rows = own_rows(audit(tmp_path, {1: short, 2: whole, 3: other}, isr=(1, 2)))
-    assert rows[1]["cut_transactions"] == 0
+    rows = own_rows(audit(tmp_path, {1: short, 2: whole, 3: other}, isr=(1,)))
+    assert rows[1]["cut_transactions"] == later
 
 
 @pytest.mark.parametrize("is_ended", [False, True])
