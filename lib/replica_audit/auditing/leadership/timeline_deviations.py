@@ -75,8 +75,8 @@ def observations_of(rows: Iterable[ProgressRow]) -> Iterator[Observation]:
 
 def observation_of(rows: Sequence[ProgressRow]) -> Observation:
     """Observation from its rows; where they disagree, the greatest values count."""
-    leader = rows[0]
-    if any(row.of_leader != leader.of_leader for row in rows):
+    leader, *others = rows
+    if any(row.of_leader != leader.of_leader for row in others):
         leader = max(rows, key=lambda row: [_order(value) for value in (row.leader_epoch, *row.of_leader)])
     replicas: dict[int, ProgressRow] = {}
     for row in rows:
