@@ -12,7 +12,7 @@ from replica_audit.auditing import conclude as conclusions
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.catalogue import audit_verdict, unplaced_codes
 from replica_audit.auditing.evidence import AuditOptions
-from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
+from replica_audit.auditing.history import JudgedPartition, SeenFinding, ToldFinding, build_history
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
@@ -121,7 +121,8 @@ def test_one_verdict_of_a_whole_audit_for_every_reader(code, severity, verdict):
     assert audit_verdict(["CONSISTENT"], [code]) == verdict
     assert build_verdict(results([partition()], [row]), "never")["verdict"] == verdict
     run = attempt(audit_id="a", cluster_id="c", snapshot_id="s", started="1", finished="2")
-    seen = SeenFinding("c", "f", code, severity, None, None, None, None, "What is wrong.", [(0, severity)])
+    told = ToldFinding("0", "f", code, severity, None, None, None, None, "What is wrong.")
+    seen = SeenFinding("c", told, [(0, severity)])
     history = build_history([run], [JudgedPartition("c", "orders", 0, [(0, "CONSISTENT")])], [seen])
     assert history.audits[0].verdict == verdict
 

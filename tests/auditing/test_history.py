@@ -9,7 +9,7 @@ from tests.support.in_colour import in_colour
 from tests.support.report_rows import attempt
 
 from replica_audit.auditing.catalogue import audit_verdict
-from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
+from replica_audit.auditing.history import JudgedPartition, SeenFinding, ToldFinding, build_history
 from replica_audit.literals import VERDICTS
 from replica_audit.report.history_text import render_history
 from replica_audit.report.layout import WIDTH, set_text_width
@@ -35,7 +35,8 @@ def partition(*verdicts, topic="orders", cluster="c"):
 def found(*present, topic="orders", code="LOG-GAP", severity="medium", cluster="c"):
     then = [one if isinstance(one, tuple) else (one, severity) for one in present]
     number = None if topic is None else 0
-    return SeenFinding(cluster, f"{code}{topic}", code, severity, topic, number, 1, 5, "What is wrong.", then)
+    told = ToldFinding("0", f"{code}{topic}", code, severity, topic, number, 1, 5, "What is wrong.")
+    return SeenFinding(cluster, told, then)
 
 
 def test_a_finding_has_its_first_audit_and_is_gone_when_a_later_audit_looked():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import audit_verdict
-from replica_audit.literals import SEVERITIES, VERDICTS
+from replica_audit.literals import SEVERITIES, VERDICTS, Severity
 from replica_audit.schema import AttemptRow
 
 
@@ -20,18 +20,25 @@ class JudgedPartition(NamedTuple):
     verdicts: Sequence[tuple[int, str]]
 
 
-class SeenFinding(NamedTuple):
-    """A finding as its last audit reported it; `present` has its severity in each audit as (index of the audit, severity)."""
+class ToldFinding(NamedTuple):
+    """A finding as one audit reported it: columns of `findings`."""
 
-    cluster_id: str | None
+    audit_id: str
     finding_id: str
     code: str
-    severity: str
+    severity: Severity
     topic: str | None
     partition: int | None
     broker_id: int | None
     start_offset: int | None
     message: str
+
+
+class SeenFinding(NamedTuple):
+    """A finding as its last audit `told` it; `present` has its severity in each audit as (index of the audit, severity)."""
+
+    cluster_id: str | None
+    told: ToldFinding
     present: Sequence[tuple[int, str]]
 
 
@@ -128,7 +135,7 @@ def build_history(
         [
             _past_finding(one, audits)
             for one in traced
-            if max(one.numbers[-1], one.gone or 0) >= first and selects(one.found.topic)
+            if max(one.numbers[-1], one.gone or 0) >= first and selects(one.found.told.topic)
         ],
     )
 
@@ -159,8 +166,8 @@ def _past_audits(
     for item in traced:
         for number, severity in item.found.present:
             severities[number][severity] += 1
-            if item.found.topic is None:
-                unplaced[number].add(item.found.code)
+            if item.found.told.topic is None:
+                unplaced[number].add(item.found.told.code)
     new = Counter(item.numbers[0] for item in traced)
     gone = Counter(item.gone for item in traced if item.gone is not None)
     for number, audit in enumerate(audits):
@@ -194,35 +201,36 @@ def _trace(
     of_cluster: Mapping[str | None, list[int]],
 ) -> _Traced:
     found = found._replace(present=sorted(found.present))
+    told = found.told
     present = [number for number, _ in found.present]
-    if found.topic is None or found.partition is None:
+    if told.topic is None or told.partition is None:
         numbers = of_cluster[found.cluster_id]
     else:
-        numbers = looked.get((found.cluster_id, found.topic, found.partition), present)
+        numbers = looked.get((found.cluster_id, told.topic, told.partition), present)
     return _Traced(found, present, next((number for number in numbers if number > present[-1]), None))
 
 
 def _rank(found: SeenFinding) -> tuple[int, int, str, int, str, str]:
     """Sort key: worst first, then newest first."""
-    severity = SEVERITIES.index(found.severity)
+    told = found.told
     newest = -found.present[0][0]
-    return severity, newest, found.topic or "", found.partition or 0, found.code, found.finding_id
+    return SEVERITIES.index(told.severity), newest, told.topic or "", told.partition or 0, told.code, told.finding_id
 
 
 def _past_finding(one: _Traced, audits: Sequence[AttemptRow]) -> PastFinding:
-    found = one.found
+    told = one.found.told
     first = audits[one.numbers[0]]
     last = audits[one.numbers[-1]]
     return PastFinding(
-        finding_id=found.finding_id,
-        code=found.code,
-        severity=found.severity,
-        cluster_id=found.cluster_id,
-        topic=found.topic,
-        partition=found.partition,
-        broker_id=found.broker_id,
-        start_offset=found.start_offset,
-        message=found.message,
+        finding_id=told.finding_id,
+        code=told.code,
+        severity=told.severity,
+        cluster_id=one.found.cluster_id,
+        topic=told.topic,
+        partition=told.partition,
+        broker_id=told.broker_id,
+        start_offset=told.start_offset,
+        message=told.message,
         first_audit_id=first.audit_id,
         first_seen=first.finished,
         last_audit_id=last.audit_id,

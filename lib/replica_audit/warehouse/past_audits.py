@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.earlier_losses import CommittedLog, EarlierLosses, EarlierRun, earlier_losses
-from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
+from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, ToldFinding, build_history
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import CALM, COMPARED, VERDICTS, Role, Severity, Status, Verdict
@@ -411,18 +411,6 @@ def _not_in(keys: pa.Array, others: pa.ChunkedArray) -> pa.Array:
     return keys.filter(pc.invert(pc.is_in(keys, others)))
 
 
-class _Shown(NamedTuple):
-    audit_id: str
-    finding_id: str
-    code: str
-    severity: Severity
-    topic: str | None
-    partition: int | None
-    broker_id: int | None
-    start_offset: int | None
-    message: str
-
-
 def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | None = None) -> AuditHistory:
     """The history of the finished audits, the latest `limit` of them; `topics` are patterns as in `--topic`.
 
@@ -435,30 +423,17 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     clusters = {run.audit_id: run.cluster_id for run in audits}
     judged: dict[tuple[str | None, str, int], list[tuple[int, str]]] = defaultdict(list)
     present: dict[tuple[str | None, str], dict[int, str]] = defaultdict(dict)
-    words: dict[tuple[str | None, str], _Shown] = {}
+    words: dict[tuple[str | None, str], ToldFinding] = {}
     for row in _selected(warehouse, audits, "partitions", _Judged):
         judged[clusters[row.audit_id], row.topic, row.partition].append((numbers[row.audit_id], row.verdict))
-    for shown in _selected(warehouse, audits, "findings", _Shown):
-        number, key = numbers[shown.audit_id], (clusters[shown.audit_id], shown.finding_id)
+    for told in _selected(warehouse, audits, "findings", ToldFinding):
+        number, key = numbers[told.audit_id], (clusters[told.audit_id], told.finding_id)
         if number > max(present[key], default=-1):
             # The wording is that of the last audit with the finding.
-            words[key] = shown
-        present[key][number] = shown.severity
+            words[key] = told
+        present[key][number] = told.severity
     partitions = [JudgedPartition(*place, verdicts=steps) for place, steps in judged.items()]
-    findings = [
-        SeenFinding(
-            *key,
-            row.code,
-            row.severity,
-            row.topic,
-            row.partition,
-            row.broker_id,
-            row.start_offset,
-            row.message,
-            list(present[key].items()),
-        )
-        for key, row in words.items()
-    ]
+    findings = [SeenFinding(key[0], told, list(present[key].items())) for key, told in words.items()]
     return build_history(audits, partitions, findings, limit, partial(matches, topics))
 
 
