@@ -32,7 +32,7 @@ def choose_columns(of: Sequence[Column], asked: Sequence[str], table: str) -> tu
     return tuple(named[name] for name in asked) or tuple(of)
 
 
-def check_choices(argument: str, values: Iterable[str], choices: Sequence[str]) -> None:
+def check_values(argument: str, values: Iterable[str], choices: Sequence[str]) -> None:
     """Raise UnknownNameError for a value of `argument` that is not one of its `choices`."""
     for value in values:
         if value not in choices:

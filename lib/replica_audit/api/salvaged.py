@@ -19,7 +19,7 @@ from replica_audit.salvage.salvage_manifest import ManifestHead
 from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvageSearch
 from replica_audit.salvage.written_salvage import Forms, write_salvage
 from replica_audit.scratch import hash_file
-from replica_audit.table_names import check_choices
+from replica_audit.table_names import check_values
 from replica_audit.typed_json import to_object
 
 LOST = 1
@@ -77,8 +77,8 @@ def salvage(
     which evidence lacks. Raises UsageError and InputError.
     """
     given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
-    check_choices("forms", forms, RECORD_FORMS)
-    check_choices("encoding", [encoding], RECORD_ENCODINGS)
+    check_values("forms", forms, RECORD_FORMS)
+    check_values("encoding", [encoding], RECORD_ENCODINGS)
     choices = Choices(payloads, include_aborted, include_ahead)
     settings = resolved(given, config)
     return salvage_snapshot(path, to, choices, written_as(forms, encoding), plan, wanted, settings, progress)

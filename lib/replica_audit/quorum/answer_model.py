@@ -17,9 +17,9 @@ _WRITTEN = Written("quorum", SCHEMA_VERSION, ("copies", "rests_on"))
 
 #: agree: nothing to decide. rejoin: likewise, but voters have other directories than the log names and cannot vote. choose: one copy is
 #: the best. keep_both: each of two histories has what the other lacks and brokers applied. none: no copy here can be right.
-Verdict = Literal["agree", "rejoin", "choose", "keep_both", "none"]
+QuorumVerdict = Literal["agree", "rejoin", "choose", "keep_both", "none"]
 #: combined: broker and voter in one process.
-Role = Literal["controller", "broker", "combined"]
+NodeRole = Literal["controller", "broker", "combined"]
 
 #: (voter's node id, id of the directory it votes from)
 VoterDirectory = Annotated[tuple[int, str], Names(("node_id", "directory_id"))]
@@ -94,7 +94,7 @@ class CopyAnswer:
     """One node's copy of the metadata log."""
 
     node_id: int | None
-    role: Role
+    role: NodeRole
     path: str
     directory_id: str | None
     start_offset: int
@@ -132,7 +132,7 @@ class BestCopy:
     """The best copy, or the requested one."""
 
     node_id: int | None
-    role: Role
+    role: NodeRole
     path: str
     end_offset: int
     last_epoch: int
@@ -172,7 +172,7 @@ class QuorumAnswer:
     cluster_id: str | None
     tool_version: str
     kafka_version: str | None
-    verdict: Verdict
+    verdict: QuorumVerdict
     reason: str
     choice: BestCopy | None
     copies: tuple[CopyAnswer, ...]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from replica_audit.elect.step_list import list_names
 from replica_audit.errors import UsageError
-from replica_audit.quorum.answer_model import Verdict
+from replica_audit.quorum.answer_model import QuorumVerdict
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.quorum.lost_metadata import assigned_by
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
@@ -42,7 +42,7 @@ class _Need(NamedTuple):
 class Chosen:
     """The verdict with its reason, and the best copy if there is one."""
 
-    verdict: Verdict
+    verdict: QuorumVerdict
     reason: str
     copy: MetadataCopy | None = None
     may_be_skew: bool = False

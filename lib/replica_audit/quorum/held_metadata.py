@@ -12,7 +12,7 @@ import numpy as np
 from replica_audit.cached_property import cached_property
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage, ReplicaDir, SegmentFile
-from replica_audit.quorum.answer_model import Role, Unusable
+from replica_audit.quorum.answer_model import NodeRole, Unusable
 from replica_audit.quorum.contents import NOTHING, ClusterContents, read_contents
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.digests import count_records
@@ -259,7 +259,7 @@ class HeldMetadata:
         """True if only one copy is here, and nothing from a broker: nothing can show what it lacks."""
         return len(self.compared.copies) == 1 and not self.brokers and not self.stray
 
-    def role(self, copy: MetadataCopy) -> Role:
+    def role(self, copy: MetadataCopy) -> NodeRole:
         """Role of the node that a copy belongs to."""
         has_replicas = copy.node_id in self.brokers
         if copy.node_id in self.voters.ids:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replica_audit.model import TopicPartition
-from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
+from replica_audit.quorum.answer_model import CopyAnswer, Lost, NodeRole, QuorumAnswer
 from replica_audit.report.layout import clean, fit_columns, paint, wrap
 from replica_audit.report.plan_text import tell_elsewhere, tell_step
 from replica_audit.report.sentences import join_some, name_partitions
@@ -60,7 +60,7 @@ def _headline(answer: QuorumAnswer) -> str:
     return f"The requested choice: {log}" if choice.asked else f"{_VERDICTS[answer.verdict]}: {log}"
 
 
-def _role(role: Role) -> str:
+def _role(role: NodeRole) -> str:
     return "combined node" if role == "combined" else role
 
 

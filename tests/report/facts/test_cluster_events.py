@@ -7,7 +7,7 @@ from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.facts import cluster_events
-from replica_audit.report.facts.by_partition import replica_states
+from replica_audit.report.facts.by_partition import copy_states
 from replica_audit.report.facts.changes import compare_place, find_moves, find_new
 from replica_audit.report.facts.cluster_events import find_timeline
 from replica_audit.results import place_of
@@ -23,7 +23,7 @@ def states_of(findings=(), captures=(), divergences=(), isr=(1, 2), unread=(), *
     ]
     one = partition(isr=list(isr), unread_replicas=list(unread))
     found = results([one], list(findings), replicas=rows, divergences=list(divergences), captures=list(captures))
-    return replica_states(found.partitions[0], found.at(("orders", 0)), found.captures)
+    return copy_states(found.partitions[0], found.at(("orders", 0)), found.captures)
 
 
 def copy(broker, state, needed=None):
@@ -54,7 +54,7 @@ def test_put_aside_copies_and_resolved_damage_are_nobodys_state() -> None:
     assert states_of([gone, harmless], b1={"in_isr": True}, b2={"in_isr": True}) == {1: "sound", 2: "sound"}
     stray = row("replicas", **PLACE, broker_id=9, role="stray")
     found = results([partition(isr=None)], replicas=[stray])
-    assert replica_states(found.partitions[0], found.at(("orders", 0)), ()) == {}
+    assert copy_states(found.partitions[0], found.at(("orders", 0)), ()) == {}
 
 
 def state(number, entry, time_ms, leader, isr, epoch=0, **values):

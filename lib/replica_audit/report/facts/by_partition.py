@@ -18,8 +18,8 @@ _CONFIDENCES = get_args(Confidence)
 
 #: State of a replica, worst first: not captured though the answer depends on it; holds records that the leader lacks; differs
 #: from the leader; has damaged files; not captured; partly captured; out of sync; none of these.
-ReplicaState = Literal["needed", "holds", "differs", "damaged", "missing", "partial", "out", "sound"]
-REPLICA_STATES: tuple[ReplicaState, ...] = get_args(ReplicaState)
+CopyState = Literal["needed", "holds", "differs", "damaged", "missing", "partial", "out", "sound"]
+COPY_STATES: tuple[CopyState, ...] = get_args(CopyState)
 
 
 def worst_partitions(results: Results) -> list[PartitionRow]:
@@ -89,12 +89,10 @@ def compared_rows(replicas: Sequence[ReplicaRow]) -> list[ReplicaRow]:
     return [row for row in replicas if row.role == "compared"]
 
 
-def replica_states(
-    partition: PartitionRow, rows: PartitionRows, captures: Iterable[CaptureRow]
-) -> dict[int, ReplicaState]:
+def copy_states(partition: PartitionRow, rows: PartitionRows, captures: Iterable[CaptureRow]) -> dict[int, CopyState]:
     """Worst state of each replica of a partition, by ascending broker id; `captures` are the partition's."""
     served = served_rows(rows.replicas)
-    found: dict[int, set[ReplicaState]] = defaultdict(set)
+    found: dict[int, set[CopyState]] = defaultdict(set)
     for row in served:
         found[row.broker_id].add("out" if row.in_isr is False else "sound")
         if row.lost_held:
@@ -111,7 +109,7 @@ def replica_states(
             found[copy.broker_id].add("needed")
         elif copy.state != "whole":
             found[copy.broker_id].add("partial" if copy.state in ("partial", "awaited") else "missing")
-    return {broker_id: min(found[broker_id], key=REPLICA_STATES.index) for broker_id in sorted(found)}
+    return {broker_id: min(found[broker_id], key=COPY_STATES.index) for broker_id in sorted(found)}
 
 
 def detailed_partitions(results: Results) -> list[PartitionRow]:

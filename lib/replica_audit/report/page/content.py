@@ -12,11 +12,11 @@ from replica_audit.elect.follow_up_steps import is_advised, name_remedy
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import (
-    REPLICA_STATES,
-    ReplicaState,
+    COPY_STATES,
+    CopyState,
+    copy_states,
     other_partitions,
     partition_ranges,
-    replica_states,
     rows_by_partition,
     served_rows,
     worst_finding,
@@ -98,7 +98,7 @@ def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Ear
     rows = [
         {
             **_overview_row(partition, rows, earlier, told),
-            **_copies(replica_states(partition, rows, captures.get(place_of(partition), ()))),
+            **_copies(copy_states(partition, rows, captures.get(place_of(partition), ()))),
             "choice": None if (one := decided.get(place_of(partition))) is None else one.candidate_id,
             "costs_open": (one is not None and bool(one.depends_on)) or place_of(partition) in open_places,
         }
@@ -108,9 +108,9 @@ def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Ear
     return {name: encode_column([row[name] for row in rows]) for name in names}
 
 
-def _copies(states: Mapping[int, ReplicaState]) -> dict[str, object]:
-    """Brokers of a partition's replicas, and for each a digit: the index of its state in `REPLICA_STATES`."""
-    return {"copies": list(states), "states": "".join(str(REPLICA_STATES.index(one)) for one in states.values())}
+def _copies(states: Mapping[int, CopyState]) -> dict[str, object]:
+    """Brokers of a partition's replicas, and for each a digit: the index of its state in `COPY_STATES`."""
+    return {"copies": list(states), "states": "".join(str(COPY_STATES.index(one)) for one in states.values())}
 
 
 def build_timeline(results: Results, shown: Sequence[PartitionRow]) -> dict[str, object]:

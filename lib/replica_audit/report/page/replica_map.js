@@ -1,6 +1,6 @@
 // The map of a large cluster: brokers by partitions, each replica in the colour and the pattern of its state. Where there are more
 // partitions than columns, a column stands for several of them, and a cell is filled as far as its replicas are in a state.
-//: In the order of REPLICA_STATES: class, what the legend says, and the sign in a cell that is large enough.
+//: In the order of COPY_STATES: class, what the legend says, and the sign in a cell that is large enough.
 const STATES = [
   ['needed', 'not captured, and needed', '?'],
   ['holds', 'holds records that the leader does not have', '+'],
