@@ -133,3 +133,16 @@ def test_records_without_epochs_are_known_by_their_bytes(tmp_path: Path) -> None
     for row in answer.tables["divergences"]:
         counts[row["broker_id"]] += row["committed_records"]
     assert counts == {2: 3, 3: 3, 4: 0}
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_mark_in_records_that_stay_below_shared_ones_may_be_the_leaders(tmp_path: Path, goes_on: bool) -> None:
+    """A follower that has gone on past other records, which nobody cut, gets its high watermark from the leader: HWM-LOSS, proven."""
+    after = written_legacy(15, 20) if goes_on else []
+
+    def broker(mark: str, high_watermark: int) -> Replica:
+        batches = [*written_legacy(0, 10), *written_legacy(10, 15, mark), *after]
+        return Replica(batches, epochs=None, high_watermark=high_watermark)
+
+    answer = audit(tmp_path, {1: broker("l", 5), 2: broker("x", 13)}, isr=(1, 2), quiesced=True)
+    assert answer.one("HWM-LOSS", 2)[1] == ("likely" if goes_on else "proven"), answer

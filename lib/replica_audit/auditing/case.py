@@ -320,6 +320,11 @@ class Case:
 
     def _why_mark_may_be_later(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
         proof = run.proof
+        if proof is not None and not proof.certain and proof.kind == "checkpoint":
+            return (
+                f"likely, not proven: broker {proof.broker_id} has followed broker {self.reference.facts.broker_id} since, and may have that high "
+                "watermark from it"
+            )
         if proof is not None and not proof.certain:
             return f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have these records from that"
         if proof is not None and proof.kind == "sole_isr":

@@ -48,6 +48,7 @@ def copy(
 CHECKPOINT = CommitProof(
     "checkpoint", 2, "its own high watermark reached 48", "48", "broker-2/replication-offset-checkpoint"
 )
+DOUBTED = CHECKPOINT._replace(certain=False)
 ALONE = CommitProof(
     "sole_isr", 1, "broker 1 was alone in the ISR", "1", evidence=("It led in epoch 1.", "It was never fenced.")
 )
@@ -139,11 +140,12 @@ def test_the_election_that_left_them_behind_is_told(clean: bool) -> None:
         ({}, ("critical", "proven", "COMMITTED_LOSS"), ""),
         ({"is_leaders": False}, ("high", "suspect", "INCONCLUSIVE"), "; broker 1, which leads, may have them, and its log is not here"),
         ({"is_replaced": True}, ("critical", "proven", "COMMITTED_LOSS"), "; unless broker 1 was cut since it was copied"),
-        ({"is_replaced": True, "proof": CHECKPOINT._replace(certain=False)}, ("critical", "likely", "COMMITTED_LOSS"), "; unless broker 1 was cut"),
+        ({"is_replaced": True, "proof": DOUBTED}, ("critical", "likely", "COMMITTED_LOSS"), "; unless broker 1 was cut"),
         ({"is_replaced": True, "version": (3, 4)}, ("critical", "suspect", "COMMITTED_LOSS"), ""),
-        ({"proof": CHECKPOINT._replace(certain=False)}, ("critical", "likely", "COMMITTED_LOSS"), "; likely, not proven: broker 2 may have followed"),
+        ({"proof": DOUBTED}, ("critical", "likely", "COMMITTED_LOSS"), "; likely, not proven: broker 2 has followed"),
+        ({"proof": DOUBTED._replace(kind="lost_tail")}, ("critical", "likely", "COMMITTED_LOSS"), "; likely, not proven: broker 2 may"),
     ],
-    ids=["proven", "on the leader, perhaps", "the reference was cut, perhaps", "and likely", "and suspect", "likely"],
+    ids=["proven", "on the leader, perhaps", "the reference was cut, perhaps", "and likely", "and suspect", "likely", "of a lost tail"],
 )  # fmt: skip
 def test_a_loss_is_as_sure_as_its_proof_and_the_leaders_log(
     changes: dict[str, Any], told: tuple[str, str, str], why: str
@@ -219,7 +221,7 @@ def test_committed_records_that_only_another_copy_has(
         assert (told[0].broker_id, told[0].severity, told[0].confidence) == (3, "critical", "proven")
         (open_,) = hwm.judge(case(copy(1), beside=beside, is_leaders=False))
         assert (open_.severity, open_.verdict) == ("high", "INCONCLUSIVE")
-        doubted = divergent(**{**proven, "proof": CHECKPOINT._replace(certain=False)})
+        doubted = divergent(**{**proven, "proof": DOUBTED})
         (likely,) = hwm.judge(case(copy(1), beside=(compared(facts, doubted),)))
         assert (likely.severity, likely.confidence) == ("critical", "likely")
 

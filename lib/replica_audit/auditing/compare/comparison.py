@@ -174,7 +174,9 @@ def compare(
     if (reference.predates or is_led_later) and keeps_committed(protocol):
         cut = min(cut, _agreed_end(leader, follower, alignment.differences))
     stays_below = end_of_differences(leader, alignment, cut)
-    runs = runs_of(alignment.differences, stretches, stays_below, deleted_end(leader, follower), follower)
+    deleted_to = deleted_end(leader, follower)
+    ends = leader.log_end_offset
+    runs = runs_of(alignment.differences, stretches, stays_below, deleted_to, follower, ends)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, chunks) for first in set(firsts.values())}
     differing = [*(run.start_offset for run in runs[:1]), *(part.start_offset for part in stretches[:1])]

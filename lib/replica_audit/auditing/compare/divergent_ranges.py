@@ -109,11 +109,12 @@ def runs_of(
     cut: int,
     deleted_to: int,
     follower: ReplicaFacts,
+    leader_end: int,
 ) -> tuple[DivergentRange, ...]:
     """Form runs from a follower's `differences`, in order.
 
     The follower keeps its log up to `cut`. One of both logs begins at `deleted_to`, so nothing is missing below.
-    `stretches` are the conflicting ranges.
+    `stretches` are the conflicting ranges; the reference's log ends at `leader_end`.
     """
     groups: list[list[Difference]] = []
     for item in (part for one in differences for part in one.parted(cut)):
@@ -131,7 +132,7 @@ def runs_of(
             groups[-1].append(item)
         else:
             groups.append([item])
-    return tuple(_run(group, stretches, cut, deleted_to, follower) for group in groups)
+    return tuple(_run(group, stretches, cut, deleted_to, follower, leader_end) for group in groups)
 
 
 def _run(
@@ -140,6 +141,7 @@ def _run(
     cut: int,
     deleted_to: int,
     follower: ReplicaFacts,
+    leader_end: int,
 ) -> DivergentRange:
     first = group[0]
     start = first.start_offset
@@ -159,7 +161,9 @@ def _run(
             committed_end = checkpoint
             text = f"its own high watermark reached {checkpoint}"
             path = follower.directory.high_watermark_file.path
-            proof = CommitProof("checkpoint", follower.broker_id, text, str(checkpoint), path)
+            # Once it has followed the reference past the stretch, its high watermark may be the reference's, over other records.
+            followed = stretch.end_offset < min(follower.log_end_offset, leader_end)
+            proof = CommitProof("checkpoint", follower.broker_id, text, str(checkpoint), path, certain=not followed)
     return DivergentRange(
         start_offset=start,
         end_offset=end,
