@@ -176,8 +176,21 @@ def test_what_no_truncation_finds_is_hidden_from_whom_lacks_it(compacted: tuple[
 def test_a_batch_across_the_log_start_of_a_follower_is_not_lacked() -> None:
     held = Held()
     sparse = batch(10, 19)._replace(record_count=5)
-    whole, late = held.log(1, sparse, COMMON[2]), held.log(2, COMMON[2], log_start_offset=15)
+    whole, late = held.log(1, sparse, COMMON[2]), held.log(2, COMMON[2], log_start_offset=15, local_start_offset=15)
     assert [one.lacked_records for one in held.costs(whole, compared(late, cut=30))[1].followers] == [0, 0]
+
+
+def test_of_a_batch_that_is_lost_in_part_the_number_is_a_bound() -> None:
+    held = Held()
+    sparse = THEIRS[0]._replace(record_count=3)
+    run = divergent("epoch", batches=(sparse,), start_offset=32, end_offset=35)
+    costs = held.costs(held.log(1, *COMMON), compared(held.log(2, *COMMON, sparse), run, cut=30))
+    assert (costs[1].lost_at_most, costs[2].lost_at_most) == (True, False)
+
+
+def test_what_is_only_possibly_committed_makes_no_loss_likely() -> None:
+    told = (finding(HWM_LOSS, "", broker_id=1, severity="critical", confidence="likely"),)
+    assert not any(one.is_only_likely for one in apart(33, findings=told).values())
 
 
 def test_under_the_leader_the_cut_is_what_the_audit_found() -> None:
