@@ -204,9 +204,13 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "The high watermark is exactly 52: checkpointed high watermark 52 of broker 1 and log end 52 of broker 1, the "
      "reference.",
      lambda t: seen(t, "ledger-0") == 52),
+    ("live-copy",
+     "The high watermark is between 176 and 202: log end 176 of broker 0, which is in sync or eligible to lead and "
+     "checkpointed high watermark 202 of broker 2.",
+     lambda t: leads(t, "clicks-2", 2, [0, 1, 2]) and "Nothing is wrong with this cluster" in t["about"]),
     ("kip101-isr-2-truncated",
-     "The high watermark is between 19 and 23: log end 19 of broker 1, which is in sync or eligible to lead and "
-     "checkpointed high watermark 23 of broker 0.",
+     "The high watermark is exactly 23: checkpointed high watermark 23 of broker 0 and log end 23 of broker 2, the reference; "
+     "broker 1 ends in records without epochs, and may have been cut at its own high watermark, below what was committed.",
      lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
     ("live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
      lambda t: [path.name for path in (FIXTURES / "live-torn").glob("broker-*")] == ["broker-2"]),
