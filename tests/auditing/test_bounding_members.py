@@ -128,3 +128,10 @@ def test_a_member_without_epochs_may_have_been_cut_below_what_was_committed(tmp_
     brokers = {one: Replica(batches[end], high_watermark=10, **more) for one, end in ((1, 30), (2, 20))}
     answer = audit(tmp_path, brokers, quiesced=True, protocol="kip-279")
     assert answer.interval == (10, upper), answer
+
+
+def test_a_member_without_epochs_may_be_in_sync_with_other_records(tmp_path):
+    """No truncation found them, and the leader counts the offset from which it fetches: the high watermark was exactly 10."""
+    logs = {one: [*written_legacy(0, 10), *written_legacy(10, 20, mark)] for one, mark in ((1, "l"), (2, "x"))}
+    brokers = {one: Replica(log, epochs=None, high_watermark=10) for one, log in logs.items()}
+    assert audit(tmp_path, brokers, quiesced=True).interval == (10, 20)

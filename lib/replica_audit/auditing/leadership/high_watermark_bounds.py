@@ -80,19 +80,16 @@ def bounding_ends(
             reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
         if not one_moment and reason is None and not (is_bounded and facts.log_end_offset >= leader.log_end_offset):
             reason = _why_out_of_sync(reference.history, facts, times)
-        if (
-            reason is None
-            and not (facts.needed_lineage or facts.empty)
-            and facts.log_end_offset < leader.log_end_offset
-        ):
+        suffix = item.diverging_suffix
+        is_whole = suffix is None and facts.log_end_offset >= leader.log_end_offset
+        if reason is None and not (is_whole or facts.needed_lineage or facts.empty):
             reason = (
-                f"broker {facts.broker_id} ends in records without epochs, and may have been cut at its own high watermark, below what was "
-                "committed"
+                f"broker {facts.broker_id} ends in records without epochs: it may have been cut below what was committed, or have kept other "
+                "records, and be in sync all the same"
             )
         if reason is not None:
             open_ends.append(reason)
             continue
-        suffix = item.diverging_suffix
         what = "log end" if suffix is None else "start of the diverging tail"
         offset = facts.log_end_offset if suffix is None else suffix.start_offset
         text = f"{what} {offset} of broker {facts.broker_id}, which is in sync or eligible to lead"
