@@ -18,7 +18,7 @@ from replica_audit.auditing.findings.rep import REP_LEADER_SHORTER
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch
-from replica_audit.elect.costs import CandidateCost, FollowerCost, _or_else, candidate_costs, committed_ranges
+from replica_audit.elect.costs import CandidateCost, FollowerCost, candidate_costs, committed_ranges, greater_cost
 from replica_audit.model import ChunkDigest
 from replica_audit.segments.batch_rows import Batches
 
@@ -344,7 +344,7 @@ def test_of_two_possible_costs_the_greater_counts_and_what_both_lose_is_proven(
     other: dict[str, Any], lost: tuple
 ) -> None:
     elsewhere = BASE._replace(facts=log(1, (0, 0), killed=True), is_only_likely=True, **other)
-    found = _or_else(BASE, elsewhere)
+    found = greater_cost(BASE, elsewhere)
     assert (
         found.lost_records, found.lost_committed, found.lost_possible, found.cut_transactions, found.hidden_records,
         found.lost_at_most,

@@ -121,14 +121,14 @@ def candidate_costs(
     for facts in candidates.replicas:
         cost = copies.cost_under(facts, cuts.as_found[facts.key])
         if facts.may_recover:
-            cost = _or_else(cost, copies.cost_under(facts.recovering, cuts.recovered[facts.key]))
+            cost = greater_cost(cost, copies.cost_under(facts.recovering, cuts.recovered[facts.key]))
         if cuts.raised:
-            cost = _or_else(cost, copies.cost_under(facts.raised, cuts.raised[facts.key]))
+            cost = greater_cost(cost, copies.cost_under(facts.raised, cuts.raised[facts.key]))
         costs.append(cost)
     return tuple(costs)
 
 
-def _or_else(cost: CandidateCost, other: CandidateCost) -> CandidateCost:
+def greater_cost(cost: CandidateCost, other: CandidateCost) -> CandidateCost:
     """The greater of two possible costs, e.g. of a candidate whose next start may cut its log: what only one of them
     loses counts as possibly lost."""
     less, more = sorted((cost, other), key=lambda one: (one.lost_records, one.cut_transactions, one.hidden_records))
