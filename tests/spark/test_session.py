@@ -180,102 +180,103 @@ def test_what_does_not_start_is_told_with_its_words(tmp_path, setting, value, sa
     assert re.match(said, result.stdout, re.DOTALL)
 
 
-@pytest.fixture(scope="module")
-def submission(tmp_path_factory):
-    """A job and the zip of lib/, as handed to spark-submit."""
-    directory = tmp_path_factory.mktemp("submission")
-    with zipfile.ZipFile(directory / "replica_audit.zip", "w") as archive:
-        for path in sorted((ROOT / "lib" / "replica_audit").rglob("*.py")):
-            archive.write(path, path.relative_to(ROOT / "lib"))
-    job = directory / "job.py"
-    job.write_text(
-        textwrap.dedent("""
-        import sys
-        from replica_audit.errors import EngineError
-        from replica_audit.spark.session import build_session
-        import replica_audit
-
-        def where(batches):
-            import replica_audit
-            import pyarrow
-            for _ in batches:
-                yield pyarrow.RecordBatch.from_pydict({"file": [replica_audit.__file__]})
-
-        if "replica_audit.zip" not in replica_audit.__file__:
-            sys.exit(f"imported from {replica_audit.__file__}")
-        try:
-            session = build_session("job", {"spark.sql.shuffle.partitions": "7", "spark.driver.memory": "5g"})
-        except EngineError as error:
-            print(error)
-            sys.exit(error.exit_status)
-        conf = session.conf
-        print(conf.get("spark.master"), conf.get("spark.sql.shuffle.partitions"), conf.get("spark.app.name"))
-        session.range(4).write.format("delta").save(sys.argv[1])
-        print(session.read.format("delta").load(sys.argv[1]).count())
-        print("replica_audit.zip" in session.range(1).mapInArrow(where, "file string").first().file)
-        """)
-    )
-    return directory
-
-
-def submit(submission: Path, table: Path, *options: str, job: str = "job.py") -> subprocess.CompletedProcess:
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
-    # The editable install stays visible; --py-files goes before it on sys.path, which the job checks.
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given", *BRIEF_JAVA, *BRIEF_SPARK]
-    command += [*options, "--py-files", str(submission / "replica_audit.zip"), str(submission / job), str(table)]
-    return subprocess.run(
-        command,
-        env={
-            **kept, **BRIEF_LAUNCHER, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        },
-        cwd=submission, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-
-
-@pytest.mark.spark
-def test_spark_submits_settings_are_kept_and_ours_added(submission, tmp_path):
-    jars = ",".join(map(str, check_jars()))
-    result = submit(submission, tmp_path / "table", "--jars", jars, "--conf", "spark.sql.shuffle.partitions=5")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "local[1] 5 given\n4\nTrue\n"
-
-
-#: What needs no Delta, and after it the job, which does, in a session of its own.
-_PLAIN = """
+#: What needs no Delta, then a job that does: without Delta's JARs, and with them. Each has a session of its own in the one Java.
+_JOBS = """
 import runpy, sys
 from numpy import array, int64
 from replica_audit.spark.session import start_session
+from pyspark import SparkContext
+
+SparkContext._ensure_initialized()
+thread = SparkContext._jvm.java.lang.Thread.currentThread()
+with_jars = thread.getContextClassLoader()
+# spark-submit puts what --jars names into a loader below that of its own classes.
+thread.setContextClassLoader(with_jars.getParent())
 session = start_session("plain")
 print(session.sparkContext.parallelize([1], 1).map(str).collect(), "pandas" in sys.modules)
 from pyspark.sql.functions import lit
 print(*session.range(1).select(lit(int64(7)), lit(array([1, 2]))).first())
 session.stop()
-print("the job:")
+print("without Delta:")
+try:
+    runpy.run_path("job.py", run_name="__main__")
+except SystemExit as ended:
+    print("status", ended.code)
+SparkContext._active_spark_context.stop()
+thread.setContextClassLoader(with_jars)
+print("with Delta:")
 runpy.run_path("job.py", run_name="__main__")
+"""
+
+#: Runs from the zip of lib/.
+_JOB = """
+import sys
+from replica_audit.errors import EngineError
+from replica_audit.spark.session import build_session
+import replica_audit
+
+def where(batches):
+    import replica_audit
+    import pyarrow
+    for _ in batches:
+        yield pyarrow.RecordBatch.from_pydict({"file": [replica_audit.__file__]})
+
+if "replica_audit.zip" not in replica_audit.__file__:
+    sys.exit(f"imported from {replica_audit.__file__}")
+try:
+    session = build_session("job", {"spark.sql.shuffle.partitions": "7", "spark.driver.memory": "5g"})
+except EngineError as error:
+    print(error)
+    sys.exit(error.exit_status)
+conf = session.conf
+print(conf.get("spark.master"), conf.get("spark.sql.shuffle.partitions"), conf.get("spark.app.name"))
+session.range(4).write.format("delta").save(sys.argv[1])
+print(session.read.format("delta").load(sys.argv[1]).count())
+print("replica_audit.zip" in session.range(1).mapInArrow(where, "file string").first().file)
 """
 
 
 @pytest.fixture(scope="module")
-def without_delta(submission, tmp_path_factory) -> tuple[list[str], int]:
-    """What _PLAIN and the job print where spark-submit has no JARs of Delta, and the job's exit status."""
-    (submission / "plain.py").write_text(_PLAIN)
-    result = submit(submission, tmp_path_factory.mktemp("plain") / "table", job="plain.py")
-    assert "the job:" in result.stdout, result.stderr
-    return result.stdout.split("the job:\n"), result.returncode
+def submitted(tmp_path_factory) -> list[str]:
+    """What is printed under spark-submit by what needs no Delta, by the job without Delta, and by the job with it."""
+    import pyspark
+
+    directory = tmp_path_factory.mktemp("submission")
+    with zipfile.ZipFile(directory / "replica_audit.zip", "w") as archive:
+        for path in sorted((ROOT / "lib" / "replica_audit").rglob("*.py")):
+            archive.write(path, path.relative_to(ROOT / "lib"))
+    (directory / "job.py").write_text(_JOB)
+    (directory / "jobs.py").write_text(_JOBS)
+    home = Path(pyspark.__file__).parent
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
+    # The editable install stays visible; --py-files goes before it on sys.path, which the job checks.
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given", *BRIEF_JAVA, *BRIEF_SPARK]
+    command += ["--jars", ",".join(map(str, check_jars())), "--conf", "spark.sql.shuffle.partitions=5"]
+    command += ["--py-files", str(directory / "replica_audit.zip"), "jobs.py", "table"]
+    result = subprocess.run(
+        command,
+        env={
+            **kept, **BRIEF_LAUNCHER, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, (result.stdout, result.stderr)
+    return re.split(r"with(?:out)? Delta:\n", result.stdout)
 
 
 @pytest.mark.spark
-def test_spark_submit_without_delta_is_told_which_option_is_missing(without_delta):
-    (_, said), status = without_delta
-    assert status == 4
+def test_spark_submits_settings_are_kept_and_ours_added(submitted):
+    assert submitted[2] == "local[1] 5 given\n4\nTrue\n"
+
+
+@pytest.mark.spark
+def test_spark_submit_without_delta_is_told_which_option_is_missing(submitted):
+    said, status = submitted[1].splitlines()
+    assert status == "status 4"
     assert said.startswith(f"the session's JVM has no class {DELTA_EXTENSION}; give spark-submit --packages")
 
 
 @pytest.mark.spark
-def test_jobs_import_no_pandas_and_sql_takes_values_of_numpy_and_needs_no_delta(without_delta):
-    (printed, _), _ = without_delta
-    assert printed == "['1'] False\n7 [1, 2]\n"
+def test_jobs_import_no_pandas_and_sql_takes_values_of_numpy_and_needs_no_delta(submitted):
+    assert submitted[0] == "['1'] False\n7 [1, 2]\n"
