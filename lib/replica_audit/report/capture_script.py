@@ -48,6 +48,9 @@ fi
 """
 _MOVE_ASIDE = '[ ! -e "$TO" ] || mv -T "$TO" "${TO%/}-until-$(date -u +%Y%m%dT%H%M%SZ)"'
 
+#: The command of a step that copies segments.
+_COPY = {"segments": "copy_segments", "metadata": "copy_segments"}
+
 #: Commands after a step: `settle` handles segments that vanished; its second argument selects the files of a partition that is
 #: copied again.
 _THEN = {
@@ -69,13 +72,16 @@ TO={quoted_to}
 trap 'rm -rf "$WORK"' EXIT
 partial=0
 
-quote() {{ printf %s "$1" | sed "s/'/'\\\\\\\\''/g; 1s/^/'/; \\$s/\\$/'/"; }}
+quote() {{
+  local apostrophe="'" quoted="'\\\\''"
+  local text=${{1//$apostrophe/$quoted}}
+  printf "'%s'" "$text"
+}}
 
 # on HOST DIR COMMAND: runs the command in a directory of a host; HOST - is this machine.
 on() {{
-  local command="cd $(quote "$2") || exit 3; $3"
-  if [ "$1" = - ]; then bash -o pipefail -c "$command"
-  else ssh -n "$1" "env LC_ALL=C bash -o pipefail -c $(quote "$command")"; fi
+  if [ "$1" = - ]; then (set +eu; cd "$2" || exit 3; eval "$3")
+  else ssh -n "$1" "env LC_ALL=C bash -o pipefail -c $(quote "cd $(quote "$2") || exit 3; $3")"; fi
 }}
 
 # reach BROKER HOST DIR KIND: stops before anything is copied where a log dir cannot be read, or its broker runs though KIND says
@@ -114,7 +120,6 @@ note() {{ printf '%s\\t%s\\n' "$1" "$2" >>"$WORK/incomplete"; }}
 copy() {{
   local list="find -L . -ignore_readdir_race $1 -print0 | sort -z"
   local archive="tar --create --null --no-recursion --dereference --ignore-failed-read --warning=no-file-changed"
-  inodes "$1" >"$WORK/segments"
   # Status 1 of tar: a file changed, shrank or vanished; what it says of each is looked at below.
   on "$host" "$from" "$list | $archive --files-from=- || [ \\$? -eq 1 ]" 2>"$WORK/said" \\
     | tar --extract --preserve-permissions --directory="$TO/$name" \\
@@ -134,6 +139,13 @@ copy() {{
       *) echo "$line" >&2 ;;
     esac
   done <"$WORK/said"
+}}
+
+# copy_segments FIND: the same, if segments are among them; those that were replaced meanwhile are copied again.
+copy_segments() {{
+  local path
+  inodes "$1" >"$WORK/segments"
+  copy "$1"
   [ -s "$WORK/segments" ] || return 0
   while IFS= read -r path; do again+=("$path"); done < <(inodes "$1" \
     | awk -F '\\t' 'NR == FNR {{ inode[$2] = $1; next }} $2 in inode && inode[$2] != $1 {{ print $2 }}' "$WORK/segments" -)
@@ -179,7 +191,7 @@ settle() {{
     again=()
     for partition in $partitions; do
       rm -rf "${{TO:?}}/$name/$partition"
-      copy "-mindepth 2 -type f -path ./$partition/\\* $2"
+      copy_segments "-mindepth 2 -type f -path ./$partition/\\* $2"
     done
   done
   for file in "${{again[@]}}"; do note "$file" "changed each time it was copied"; done
@@ -251,10 +263,11 @@ copy_log_dir() {{
     echo "broker $broker, $from: it was started while it was copied, so manifest.json has no kind of it" >>"$WORK/unsure"
   fi
   files=$(copied_files)
-  missing=$(sort -u "$WORK/incomplete" \\
-    | sed 's/[^\\t -~]/?/g; s/["\\\\]/\\\\&/g; s|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
-  if [ -n "$missing" ]; then
+  missing=
+  if [ -s "$WORK/incomplete" ]; then
     partial=1
+    missing=$(sort -u "$WORK/incomplete" \\
+      | sed 's/[^\\t -~]/?/g; s/["\\\\]/\\\\&/g; s|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
     sort -u "$WORK/incomplete" | sed "s|^|incomplete: broker $broker: |; s|\\t|: |" >>"$WORK/told"
   fi
   {{
@@ -322,7 +335,7 @@ def render_capture_script(
     """
     remote = any(broker.host for broker in brokers)
     steps = [
-        f"  # {number}. {title}: {why}\n  copy {shlex.quote(select)}{_THEN.get(title, '')}"
+        f"  # {number}. {title}: {why}\n  {_COPY.get(title, 'copy')} {shlex.quote(select)}{_THEN.get(title, '')}"
         for number, (title, why, select) in enumerate(STEPS, 1)
     ]
     ssh = ", and ssh" if remote else ""
