@@ -241,7 +241,7 @@ def with_copy(
 def test_a_copy_beside_the_replicas_that_holds_what_is_lost_is_named(where: dict[str, str]) -> None:
     costs = with_copy((*COMMON, *THEIRS), where)
     assert {broker: one.lost_records for broker, one in costs.items()} == {1: 10, 3: 15}
-    assert [(one.facts.broker_id, one.start_offset, one.lost_held) for one in costs[1].beside] == [(4, 30, 10)]
+    assert [(one.facts.broker_id, one.span, one.lost_held) for one in costs[1].beside] == [(4, (30, 40), 10)]
     assert costs[1].only_here == 5 and costs[1].lost_possible == 10
 
 
@@ -249,7 +249,7 @@ def test_a_copy_beside_the_replicas_that_holds_what_is_lost_is_named(where: dict
 def test_a_copy_that_is_about_to_be_deleted_holds_nothing_for_others(where: dict[str, str], only_here: int) -> None:
     costs = with_copy((*COMMON, OURS), where)
     assert costs[1].only_here == only_here and not costs[1].beside
-    assert [(one.start_offset, one.lost_held) for one in costs[3].beside] == [(30, 5)]
+    assert [(one.span, one.lost_held) for one in costs[3].beside] == [((30, 35), 5)]
 
 
 @pytest.mark.parametrize(("broker", "committed_end", "likely"), [(4, 33, {1, 3}), (4, None, set()), (3, 33, set())])
@@ -283,6 +283,35 @@ def test_what_a_copy_has_is_lost_unless_a_cleaner_removed_it(
     assert costs[1].lost_at_most is (bool(lost) and bool(changes.get(1, {}).get("compacted")))
 
 
+@pytest.mark.parametrize(
+    ("copy", "of_leader", "span", "lost"),
+    [
+        # A hole, alone and with a tail; a tail alone; what lies below the leader's log start is not lost.
+        (COMMON, HOLED, (10, 20), 10),
+        ((*COMMON, *THEIRS), HOLED, (10, 40), 20),
+        ((*COMMON, *THEIRS), COMMON, (30, 40), 10),
+        ((*COMMON, *THEIRS), COMMON[1:2], (20, 40), 20),
+    ],
+)
+def test_a_copy_is_named_with_the_offsets_of_what_is_lost(
+    copy: tuple[Batch, ...], of_leader: tuple[Batch, ...], span: tuple[int, int], lost: int
+) -> None:
+    costs = with_copy(copy, STRAY, own=of_leader, leader_id=None)
+    assert [(one.span, one.lost_held) for one in costs[1].beside] == [(span, lost)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost_from", "lost"), [(COMMON, 30, 10), ((*COMMON, THEIRS[0]), 35, 5), ((*COMMON, *THEIRS), None, 0)]
+)
+def test_a_follower_is_named_from_the_first_record_that_no_log_keeps(
+    kept: tuple[Batch, ...], lost_from: int | None, lost: int
+) -> None:
+    """Broker 1 leads with `kept`; broker 2 has more of it, and is cut at 30 all the same."""
+    held = Held()
+    costs = held.costs(held.log(1, *kept), compared(held.log(2, *COMMON, *THEIRS), cut=30))
+    assert [(one.lost_from, one.lost_held) for one in costs[1].followers][1] == (lost_from, lost)
+
+
 LATER = batch(35, 39, epoch=2)
 #: A copy that a follower moves to another of its disks.
 FUTURE = dict.fromkeys(("path", "log_dir"), f"broker-4/orders-0.{32 * '0'}-future")
@@ -307,7 +336,7 @@ def test_what_a_copy_has_past_the_end_of_the_leader_is_lost_if_that_may_not_have
     item = {"alignment": Alignment(ahead=Batches.of([later]))}
     costs = with_copy((*COMMON, OURS, later), where, item=item, **known)
     assert (costs[1].lost_records, costs[1].lost_possible) == (lost, lost)
-    assert [(one.start_offset, one.lost_held) for one in costs[1].beside] == [(35, 5)] * bool(lost)
+    assert [(one.span, one.lost_held) for one in costs[1].beside] == [((35, 40), 5)] * bool(lost)
 
 
 def test_the_ranges_that_are_proven_committed() -> None:

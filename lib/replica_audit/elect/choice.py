@@ -343,8 +343,8 @@ def election_rows(
                     BesideRow(
                         broker_id=copy.facts.broker_id,
                         log_dir=_directory(copy.facts),
-                        start_offset=copy.start_offset,
-                        end_offset=copy.facts.log_end_offset,
+                        start_offset=copy.span.start_offset,
+                        end_offset=copy.span.end_offset,
                         lost_held=copy.lost_held,
                     )
                     for copy in cost.beside

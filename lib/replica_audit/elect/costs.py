@@ -27,8 +27,10 @@ from replica_audit.elect.held_records import (
     holding,
     number_beyond,
     ranges_by_identity,
+    span_beyond,
 )
 from replica_audit.elect.remote_costs import RemoteLoss, beyond_store, in_holes, remote_loss, unserved, vanished
+from replica_audit.model import OffsetRange
 from replica_audit.segments.batch_rows import Tally
 
 
@@ -51,8 +53,8 @@ class CopyBeside(NamedTuple):
     """A copy that neither leads nor follows, such as one in a -future or -stray directory."""
 
     facts: ReplicaFacts
-    start_offset: int
-    """First offset of the lost records that it holds."""
+    span: OffsetRange
+    """From the first to the last of the lost records that it holds."""
     lost_held: int
     """Records that it holds and no log does any more."""
 
@@ -276,13 +278,7 @@ def _lacked_below(follower: ReplicaFacts, of_candidate: ReplicaRecords, cut: int
     start = follower.local_start_offset
     kept, _ = of_candidate.parted(cut)
     parts = (item.above(start) for item in kept)
-    return [part for part in parts if part is not None and (part.place or part.span)[0] >= start]
-
-
-def _first_of(items: Sequence[CommittedRange], cut: int) -> int:
-    """First offset of the ranges at or above the cut, where the copy parts from the candidate; without any, of those that fill a hole below."""
-    parted = [part for item in items if (part := item.above(cut)) is not None]
-    return min((item.place or item.span)[0] for item in parted or items)
+    return [part for part in parts if part is not None and part.own_span.start_offset >= start]
 
 
 class _Copies(NamedTuple):
@@ -333,7 +329,7 @@ class _Copies(NamedTuple):
         possible, _ = count_beyond(as_possible(lost), by_identity(as_possible(kept if lost else ())))
         followers = tuple(self._cost_of(broker, cuts[broker], log, held, own) for broker, log in logs.items())
         copies = tuple(
-            CopyBeside(one.facts, _first_of(items, cuts_of[one.facts.key]), held_there)
+            CopyBeside(one.facts, span_beyond(items, held), held_there)
             for one, items in zip(self.beside, lost_beside, strict=True)
             if (held_there := number_beyond(items, held))
         )
@@ -367,7 +363,7 @@ class _Copies(NamedTuple):
             dropped=self.replicas[broker].dropped(cut),
             committed_dropped=log.committed_dropped,
             lost_held=lost_held,
-            lost_from=min((item.place or item.span)[0] for item in log.dropped) if lost_held else None,
+            lost_from=span_beyond(log.dropped, held).start_offset if lost_held else None,
             lacked_records=number_beyond(lacked, ranges_by_identity(log.held)) if lacked else 0,
         )
 

@@ -33,7 +33,7 @@ from replica_audit.auditing.compare.remote_storage import epoch_parts
 from replica_audit.auditing.compare.replays import replay_lineage
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch, or_absent
-from replica_audit.model import ChunkDigest, OffsetRange, OpenTransaction
+from replica_audit.model import ChunkDigest, OffsetRange, OffsetSet, OpenTransaction, span_of
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import Batches, Tally, find_rows
 from replica_audit.segments.open_transactions import next_part
@@ -73,6 +73,11 @@ class CommittedRange(NamedTuple):
             and marks
             == (before.possible_end, before.leader_epoch, before.is_ahead, other.committed_end, other.identity)
         )
+
+    @property
+    def own_span(self) -> OffsetRange:
+        """Its offsets in the replica's own log."""
+        return self.span if self.place is None else OffsetRange(*self.place)
 
     def above(self, offset: int) -> CommittedRange | None:
         """The part from `offset` on, or the whole range if it cannot be cut; None if it ends before `offset`."""
@@ -129,7 +134,7 @@ class ReplicaRecords:
         kept = []
         dropped = []
         for item in self.marked:
-            start, end = item.place or item.span
+            start, end = item.own_span
             if end <= edge:
                 kept.append(item)
             elif start >= edge or not item.is_plain:
@@ -401,6 +406,25 @@ def count_ranges(items: Iterable[CommittedRange], held: ByIdentity = MappingProx
 def number_beyond(items: Iterable[CommittedRange], held: ByIdentity) -> int:
     """Number of distinct records of `items` that none of `held` has."""
     return count_ranges(items, held)[0].records
+
+
+def span_beyond(items: Sequence[CommittedRange], held: ByIdentity) -> OffsetRange:
+    """From the first to the last record of `items` that none of `held` has, in the replica's own log; `number_beyond` must not be 0.
+
+    A range that cannot be cut counts whole, unless a range of `held` has all its offsets. Where numbers of records alone tell
+    that some are missing, this spans all of `items`.
+    """
+    dense: dict[tuple, OffsetSet] = {}
+    missing: list[OffsetRange] = []
+    for item in items:
+        identity = item.piece.identity
+        if identity not in dense:
+            same = held.get(identity, ())
+            dense[identity] = OffsetSet.of(OffsetRange(one.start_offset, one.end_offset) for one in same if one.dense)
+        left = dense[identity].missing_from([item.span])
+        if left:
+            missing += left if item.is_plain else [item.own_span]
+    return span_of(missing or [item.own_span for item in items])
 
 
 def ranges_by_identity(items: Iterable[CommittedRange]) -> ByIdentity:
