@@ -38,6 +38,7 @@ MIN_ISR = "min.insync.replicas"
 
 #: The topic config that says whose time its records get, and its two values: the producer's and the broker's.
 TIMESTAMP_TYPE = "message.timestamp.type"
+MESSAGE_FORMAT = "message.format.version"
 CREATE_TIME = "CreateTime"
 APPEND_TIME = "LogAppendTime"
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from tests.elect.clusters import Part, captured, outline, plan_of, results_of
@@ -736,11 +737,13 @@ def _salvaging(
     topics: Sequence[str] = "abc",
     asked: Sequence[str] = (),
     stamped: Sequence[str] = (),
+    formats: Mapping[str, str] = MappingProxyType({}),
+    cluster: tuple[str, str] = ("4.3.1", "metadata_log"),
 ) -> dict[str, Step]:
     """The steps that salvage and restore, of a partition for each of `costs`, which are those of its leader, broker 1; `asked` are patterns of
-    --topic, and records of `stamped` get the broker's time."""
+    --topic, records of `stamped` get the broker's time, and `formats` are message formats by topic; `cluster` is its version and source."""
     parts = [Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1) for topic in topics[: len(costs)]]
-    results = results_of(parts, "4.3.1", "metadata_log")
+    results = results_of(parts, *cluster)
     results.options["topics"] = asked
     none = {"lost_records": 0, "lost_committed": 0, "hidden_records": 0, "lost_held": 0}
     own = dict(zip(topics, costs, strict=False))
@@ -754,8 +757,15 @@ def _salvaging(
             "lost_held": held[row.topic] if (row.candidate_id, row.broker_id) == (1, 2) else 0,
         },
     )
-    stamp = {"configs": {"message.timestamp.type": "LogAppendTime"}}
-    change_rows(results, "partition_states", lambda row: stamp if row.topic in stamped else {})
+    stamp = {"message.timestamp.type": "LogAppendTime"}
+    configs = {
+        topic: {
+            **(stamp if topic in stamped else {}),
+            **({"message.format.version": formats[topic]} if topic in formats else {}),
+        }
+        for topic in topics
+    }
+    change_rows(results, "partition_states", lambda row: {"configs": configs[row.topic]} if configs[row.topic] else {})
     return {step.action: step for step in plan_elections(results, up=(1, 2)).steps}
 
 
@@ -790,6 +800,29 @@ def test_a_topic_that_stamps_records_takes_them_with_their_own_times() -> None:
     assert list(step.commands[4:]) == [f"{alter} {one} --add-config message.timestamp.type=LogAppendTime" for one in of]
     assert step.text.endswith(". Records of a and c get their producers' times until that is done")
     assert len(_salvaging(committed)["restore"].commands) == 2
+
+
+OLD = {"a": "0.10.2-IV0", "b": "0.11.0-IV2", "c": "0.9.0.1"}
+
+
+def test_a_topic_whose_message_format_has_no_transactions_gets_a_later_one_first() -> None:
+    """Otherwise `restore` refuses all topics."""
+    committed = {"lost_records": 5, "lost_committed": 5}
+    step = _salvaging(committed, committed, committed, formats=OLD, cluster=("2.8.2", "zookeeper"))["restore"]
+    alter = "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name"
+    assert step.commands[:2] == tuple(f"{alter} {one} --add-config message.format.version=0.11.0" for one in "ac")
+    assert [one.split()[1] for one in step.commands[2:]] == ["restore", "restore"]
+    assert step.text.endswith(
+        ". a and c get message format 0.11.0, the first with transactions, and keep it: a lower one has replicas delete their "
+        "leader epochs"
+    )
+
+
+@pytest.mark.parametrize("cluster", [("3.9.1", "zookeeper"), ("4.3.1", "metadata_log")])
+def test_brokers_that_ignore_message_formats_get_none(cluster: tuple[str, str]) -> None:
+    committed = {"lost_records": 5, "lost_committed": 5}
+    step = _salvaging(committed, committed, formats=OLD, cluster=cluster)["restore"]
+    assert len(step.commands) == 2 and "format" not in step.text
 
 
 def test_kafkas_own_topics_which_salvage_passes_over_are_not_among_what_it_takes() -> None:

@@ -17,12 +17,14 @@ from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.errors import UsageError
 from replica_audit.literals import LEADERSHIP_SOURCES, UP_KINDS
-from replica_audit.model import APPEND_TIME, MIN_ISR, TIMESTAMP_TYPE, UNCLEAN, TopicPartition
+from replica_audit.model import APPEND_TIME, MESSAGE_FORMAT, MIN_ISR, TIMESTAMP_TYPE, UNCLEAN, TopicPartition
 from replica_audit.protocol.controller import NextLeader, Registration, next_leader
 from replica_audit.protocol.versions import (
     Version,
     can_be_kraft,
     can_have_elr,
+    heeds_old_formats,
+    is_old_format,
     parse_kafka_version,
     runs_without_zookeeper,
 )
@@ -201,6 +203,8 @@ class PresentState:
     """None if unknown."""
     append_time: frozenset[str] = frozenset()
     """Topics whose records get the broker's time."""
+    old_format: frozenset[str] = frozenset()
+    """Topics with a message format before 0.11, which has no transactions."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
@@ -373,6 +377,11 @@ def present_state(
         kafka_version=version,
         append_time=frozenset(
             place.topic for place, one in registrable.items() if one.configs.get(TIMESTAMP_TYPE) == APPEND_TIME
+        ),
+        old_format=frozenset(
+            place.topic
+            for place, one in registrable.items()
+            if is_old_format(one.configs.get(MESSAGE_FORMAT, "")) and heeds_old_formats(version) is not False
         ),
     )
 

@@ -23,8 +23,9 @@ from replica_audit.elect.remote_steps import unread_records
 from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import APPEND_TIME, CREATE_TIME, TopicPartition
+from replica_audit.protocol.versions import PRESENT_FORMAT
 from replica_audit.results import Results, place_of
-from replica_audit.text import count, name_brokers
+from replica_audit.text import count, name_brokers, verb
 
 #: File names in a plan's commands.
 PLAN_FILE = "plan.json"
@@ -83,6 +84,14 @@ def restore_steps(
             "--to-original",
             *skip,
         ]
+        old = sorted(state.old_format & {place.topic for place in places})
+        raised, of_raised = for_names(old, "message-format.txt", tools.raise_format)
+        formats = (
+            f". {list_names(old)} {verb(len(old), 'gets', 'get')} message format {PRESENT_FORMAT}, the first with transactions, and "
+            f"{verb(len(old), 'keeps', 'keep')} it: a lower one has replicas delete their leader epochs"
+            if old
+            else ""
+        )
         stamped = sorted(state.append_time & {place.topic for place in places})
         meanwhile, files = for_names(
             stamped, "append-time.txt", lambda topic: tools.set_timestamp_type(topic, CREATE_TIME)
@@ -92,10 +101,10 @@ def restore_steps(
         restore = (shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"]))
         yield Step(
             action="restore",
-            text=f"Restore the salvaged records of {list_places(places)}: they are appended at the end of the log{times}",
+            text=f"Restore the salvaged records of {list_places(places)}: they are appended at the end of the log{formats}{times}",
             partitions=places,
-            commands=tuple(in_order(meanwhile, restore, again)),
-            files=files,
+            commands=tuple(in_order(raised, meanwhile, restore, again)),
+            files=files | of_raised,
             before=(
                 "Each of these partitions has its planned leader, or its preferred leader, which took over in sync",
                 *_is_decided([place_of(one) for one in salvaged if one.chosen.hidden_records]),

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from replica_audit.model import TIMESTAMP_TYPE, UNCLEAN, TopicPartition
+from replica_audit.model import MESSAGE_FORMAT, TIMESTAMP_TYPE, UNCLEAN, TopicPartition
+from replica_audit.protocol.versions import PRESENT_FORMAT
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
 
 #: First version whose clusters may run in KRaft mode.
@@ -72,6 +73,11 @@ class Tools(NamedTuple):
         change = ("--delete-config", UNCLEAN) if value is None else ("--add-config", f"{UNCLEAN}={str(value).lower()}")
         calls = [_of_topic(topic, "--describe")] if is_shown else []
         return self._of_any_version(way, [*calls, _of_topic(topic, "--alter", *change)])
+
+    def raise_format(self, topic: str) -> list[str]:
+        """Commands that give a topic the first message format with transactions."""
+        change = ("--alter", "--add-config", f"{MESSAGE_FORMAT}={PRESENT_FORMAT}")
+        return self._of_any_version(BROKER, [_of_topic(topic, *change)])
 
     def set_timestamp_type(self, topic: str, kind: str) -> list[str]:
         """Commands that set whose time the records of a topic get: CreateTime or LogAppendTime."""

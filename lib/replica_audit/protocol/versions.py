@@ -96,6 +96,22 @@ def has_old_formats(version: Version | None) -> bool | None:
     return None if version is None else version < (4,)
 
 
+#: Prefixes of versions whose message format is 0 or 1, without transactions, headers and epochs.
+_OLD_FORMATS = ("0.8.", "0.9.", "0.10.")
+#: The earliest version of message format 2.
+PRESENT_FORMAT = "0.11.0"
+
+
+def is_old_format(version: str) -> bool:
+    """True if a topic's message.format.version, such as 0.10.2-IV0, is of before 0.11."""
+    return version.startswith(_OLD_FORMATS)
+
+
+def heeds_old_formats(version: Version | None) -> bool | None:
+    """True if brokers heed a topic's message.format.version: up to 2.8, and later as long as inter.broker.protocol.version is (KIP-724)."""
+    return None if version is None else version < (3,)
+
+
 def empties_unrecovered(version: Version | None) -> bool | None:
     """True if a broker empties a log that it cannot recover for want of space (4.0, `LogLoader.recoverLog`); before, it takes the log dir
     offline."""

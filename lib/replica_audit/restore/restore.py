@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
-from replica_audit.model import APPEND_TIME, CREATE_TIME, MIN_ISR, TIMESTAMP_TYPE, TopicPartition
-from replica_audit.protocol.versions import caps_min_isr, parse_kafka_version
+from replica_audit.model import APPEND_TIME, CREATE_TIME, MESSAGE_FORMAT, MIN_ISR, TIMESTAMP_TYPE, TopicPartition
+from replica_audit.protocol.versions import PRESENT_FORMAT, caps_min_isr, is_old_format, parse_kafka_version
 from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, Topic, WritableCluster
 from replica_audit.restore.salvaged_records import (
     SalvagedRecord,
@@ -44,8 +44,6 @@ _NO_LIMIT = (1 << 63) - 1
 _OFFSETS = "__consumer_offsets"
 #: Kafka's own topics that transactions with progress are written to, in one of their partitions each.
 _WRITTEN_BY_TRANSACTIONS = (_OFFSETS, "__transaction_state")
-#: Versions before 0.11 have message format 0 or 1, without transactions and headers.
-_OLD_FORMATS = ("0.8.", "0.9.", "0.10.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
             _check_formats({_OFFSETS: cluster.configs(_OFFSETS)}, cluster)
     except EngineError as error:
         notes.append(
-            f"Nothing tells whether all topics take transactions, also {_OFFSETS} (message.format.version): {error}."
+            f"Nothing tells whether all topics take transactions, also {_OFFSETS} ({MESSAGE_FORMAT}): {error}."
         )
     notes += [f"Restoring may wait: {unready}." for unready in _find_unready((), cluster)]
     present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
@@ -337,13 +335,13 @@ def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[s
 
 
 def _check_formats(configs_of: Mapping[str, Mapping[str, str]], cluster: Cluster) -> None:
-    said = {topic: configs.get("message.format.version", "") for topic, configs in configs_of.items()}
-    old = [topic for topic, version in said.items() if version.startswith(_OLD_FORMATS)]
+    said = {topic: configs.get(MESSAGE_FORMAT, "") for topic, configs in configs_of.items()}
+    old = [topic for topic, version in said.items() if is_old_format(version)]
     # Brokers heed it up to protocol 2.8, and go on showing it up to 3.9.
     if old and not cluster.protocol_version().startswith("3."):
         raise UsageError(
-            f"topic {old[0]} has the message format of {said[old[0]]} (message.format.version), which has no transactions: set it "
-            "to 0.11.0 or later until they are restored"
+            f"topic {old[0]} has the message format of {said[old[0]]} ({MESSAGE_FORMAT}), which has no transactions: set it "
+            f"to {PRESENT_FORMAT} or later first"
         )
 
 
