@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,42 @@ def test_a_second_salvage_into_the_same_target_does_not_disturb(records: Salvage
         place = TopicPartition("orders", 0)
         check = check_partition(one, place, TopicPartition("orders.salvaged", 0), cluster, RestoreOptions())
         assert check.is_whole and check.records == (25 if one is records else 60)
+
+
+ORIGINAL = RestoreOptions(to_original=True)
+
+
+@pytest.mark.parametrize(("count", "more"), [(25, 0), (10, 0), (40, 15)])
+def test_what_another_salvage_put_back_is_not_put_back_again(
+    count: int, more: int, records: SalvagedRecords, tmp_path: Path
+) -> None:
+    """The same records are found missing, and salvaged again, as long as the leader lacks them at their own offsets."""
+    cluster = FakeCluster(CLUSTER_ID, topics={"orders": Topic(2, 1)})
+    assert _run(records, cluster, ORIGINAL) == 30
+    again = SalvagedRecords(write_lost_records(tmp_path, {0: count}))
+    assert again.digest != records.digest
+    assert _run(again, cluster, ORIGINAL) == more
+    assert len(cluster.logs["orders", 0]) == 25 + more
+    # Without headers nothing tells.
+    with pytest.raises(UsageError, match="--from-start"):
+        _run(SalvagedRecords(write_lost_records(tmp_path / "b", {0: 12})), cluster, replace(ORIGINAL, headers=False))
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_records_that_retention_may_not_have_deleted_are_not_passed_over(other: bool, records: SalvagedRecords) -> None:
+    """A salvage with records before those that another one put back, in a log that begins past 0 as any old one does."""
+    cluster = FakeCluster(CLUSTER_ID, topics={"orders": Topic(2, 1)})
+    own = [ConsumedRecord(5, 0, 1, b"k", b"own", ())]
+    _run(records, cluster, ORIGINAL)
+    cluster.committed.clear()
+    cluster.starts["orders", 0] = 5
+    log = cluster.logs["orders", 0]
+    log[:6] = [log[0]] * 5 + (own if other else [log[5]])
+    if other:
+        with pytest.raises(UsageError, match="not the first"):
+            _run(records, cluster, ORIGINAL)
+    else:
+        assert _run(records, cluster, ORIGINAL) == 0
 
 
 def _check(records: SalvagedRecords, cluster: FakeCluster, options: RestoreOptions = WITH_HEADERS):

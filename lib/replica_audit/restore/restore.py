@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
@@ -453,19 +454,20 @@ def _place_by_headers(
 ) -> int:
     """`find_place` by the sources that the target's records name: they must be the first ones, in order, each once.
 
-    Records that are `present`, or superseded, may have been skipped.
+    Records that are `present`, or superseded, may have been skipped. The first ones may be missing where retention may have
+    deleted them: the log starts past 0, with the first that is left.
     """
     every = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
     numbers = [number for number in range(len(every)) if number not in present]
     expected = [every[number] for number in numbers]
     sources = {source for source, _ in expected}
-    stored = cluster.read(target.topic, target.partition)
-    found = [what for what in restored(stored, records.cluster_id, place) if what[0] in sources]
+    stored = iter(cluster.read(target.topic, target.partition))
+    head = [what for what in restored(islice(stored, 1), records.cluster_id, place) if what[0] in sources]
+    found = [*head, *(what for what in restored(stored, records.cluster_id, place) if what[0] in sources)]
     if not found:
         return 0
-    # Retention may have deleted the first ones; the log start shows it.
     first = expected.index(found[0]) if found[0] in expected else -1
-    if first < 0 or expected[first : first + len(found)] != found or (first > 0 and start == 0):
+    if first < 0 or expected[first : first + len(found)] != found or (first > 0 and not (head and start > 0)):
         raise UsageError(
             f"{target} has records of {place} that are not the first of this salvage in their order, so the place to go on from "
             "is not known; restore --check says more"
