@@ -376,6 +376,9 @@ def test_the_only_log_that_committed_a_transaction_is_copied_though_the_leader_s
 
 
 @pytest.mark.parametrize(
+    "there", [written(30, 33, 2), [_begun(30, leader_epoch=2, mark="other ")]], ids=["lost", "other"]
+)
+@pytest.mark.parametrize(
     ("values", "cut"),
     [
         ([log_value(7, 1, COMPLETE_COMMIT, {}, updated=OVER)], 1),
@@ -385,14 +388,36 @@ def test_the_only_log_that_committed_a_transaction_is_copied_though_the_leader_s
     ids=["ended", "in progress", "not known"],
 )
 def test_a_marker_whose_data_the_leader_has_lost_is_a_cost_where_the_coordinator_has_ended_the_transaction(
-    tmp_path: Path, values: list[bytes], cut: int
+    tmp_path: Path, values: list[bytes], cut: int, there: list[bytes]
 ) -> None:
     """Of a producer that goes on with the same epoch the marker may be another transaction's."""
-    leader = Replica([*written(0, 30, 1), *written(30, 33, 2), _ended(33, epoch=1, leader_epoch=2)], high_watermark=34)
+    leader = Replica([*written(0, 30, 1), *there, _ended(33, epoch=1, leader_epoch=2)], high_watermark=34)
     old = Replica([*written(0, 30, 1), _begun(30)], high_watermark=33)
     options = {"before_audit": write_coordinator(tmp_path, *values)} if values else {}
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,), **options))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (0, cut)
+
+
+@pytest.mark.parametrize(
+    ("tail", "values", "cut"),
+    [
+        ([_begun(33)], [log_value(7, 0, ONGOING, {TOPIC: [0]}, updated=OVER)], 0),
+        ([_begun(33)], [log_value(7, 0, COMPLETE_COMMIT, {}, updated=OVER)], 1),
+        ([_begun(33)], [], 1),
+        ([_begun(33), _ended(36)], [log_value(7, 0, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER)], 0),
+        ([_begun(33), _ended(36)], [log_value(7, 0, ONGOING, {TOPIC: [0]}, updated=OVER)], 1),
+    ],
+    ids=["in progress", "ended", "not known", "its marker comes again", "another is in progress"],
+)
+def test_a_transaction_that_loses_data_alone_is_no_cost_where_its_end_is_yet_to_come(
+    tmp_path: Path, tail: list[bytes], values: list[bytes], cut: int
+) -> None:
+    """What is lost of it counts among the records."""
+    begun = [*written(0, 30, 1), _begun(30)]
+    logs = {1: Replica([*begun, *written(33, 36, 2)]), 2: Replica([*begun, *tail])}
+    options = {"before_audit": write_coordinator(tmp_path, *values)} if values else {}
+    rows = own_rows(audit(tmp_path, logs, isr=(1,), **options))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"], rows[1]["lost_records"]) == (cut, 0, 3)
 
 
 def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_path: Path) -> None:

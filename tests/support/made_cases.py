@@ -153,7 +153,7 @@ def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | N
     mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
     comparisons = tuple(item._replace(reference=reference) for item in comparisons)
     judged = (reference, *(item.follower for item in comparisons))
-    tail = LeaderTail.of(chosen, judged, said, options.times, quiesced=False)
+    tail = LeaderTail.of(chosen, judged, said, options.times, options.quiesced)
     candidates = Candidates(chosen, judged, (), options.protocol, tiered=False)
     return replace(Case(evidence, said, chosen, comparisons, mark, tail, candidates), **changes)
 

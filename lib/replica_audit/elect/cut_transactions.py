@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.ended_apart import ended_in_both, open_below
 from replica_audit.auditing.compare.record_comparison import RecordSource, record_requests
-from replica_audit.auditing.findings.txn import is_ended, is_written_again
+from replica_audit.auditing.findings.txn import is_ended, is_unfinished, is_written_again
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.batch_header import Batch
 from replica_audit.elect.held_records import ReplicaRecords, TransactionPart
@@ -70,13 +70,16 @@ class CandidateTransactions:
             # A marker alone may belong to another transaction: the coordinator knows.
             if part is None or not (part.was_open or is_ended(self.case, transaction)):
                 continue
-            is_due = part.batch.is_control and is_written_again(self.case, part.batch)
-            if self._may_be_lost(part, may_be_newer) and not is_due:
+            if self._may_be_lost(part, may_be_newer) and not self._is_due(transaction, part.marker):
                 yield transaction.producer_id
         for transaction in self._aborted(holding, cut):
             part = holding.cut_part(transaction, cut)
             if part is not None and self._may_be_lost(part, may_be_newer):
                 yield transaction.producer_id
+
+    def _is_due(self, transaction: OpenTransaction, marker: Batch | None) -> bool:
+        """True if the coordinator has yet to write the end of a transaction, of which the other log loses `marker` or data alone."""
+        return is_unfinished(self.case, transaction) if marker is None else is_written_again(self.case, marker)
 
     def _may_be_lost(self, part: TransactionPart, may_be_newer: bool) -> bool:
         is_kept = part.is_ahead and may_be_newer and not self.case.reference.is_before(part.batch.epoch)

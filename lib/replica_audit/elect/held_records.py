@@ -36,7 +36,7 @@ from replica_audit.batch_header import Batch, or_absent
 from replica_audit.model import ChunkDigest, OffsetRange, OffsetSet, OpenTransaction, span_of
 from replica_audit.protocol.versions import keeps_committed
 from replica_audit.segments.batch_rows import Batches, Tally, find_rows
-from replica_audit.segments.open_transactions import next_part
+from replica_audit.segments.open_transactions import marker_of, next_part
 
 
 class CommittedRange(NamedTuple):
@@ -101,6 +101,8 @@ class TransactionPart:
     """A batch of a transaction's data, or its marker."""
 
     batch: Batch
+    marker: Batch | None
+    """The transaction's end, here or in a later batch that is dropped too."""
     is_possible: bool
     """True if it may have been committed."""
     is_ahead: bool
@@ -146,18 +148,19 @@ class ReplicaRecords:
 
     def cut_part(self, transaction: OpenTransaction, truncate_to: int) -> TransactionPart | None:
         """The first part of a transaction that truncation drops; None if there is none. For a transaction that begins above the
-        cut, in the other log, this is a marker without data before it."""
+        cut, in the other log, this is the marker."""
         first = self._first_dropped(truncate_to)
         own = self.batches
-        dropped = (own.ends > first) & (own.rows["producer_id"] == transaction.producer_id)
-        batch = next_part(transaction, own.where(dropped))
+        dropped = own.where((own.ends > first) & (own.rows["producer_id"] == transaction.producer_id))
+        marker = marker_of(transaction, dropped)
         was_open = transaction.first_offset < first
-        if batch is None or not (was_open or batch.is_control):
+        batch = next_part(transaction, dropped) if was_open else marker
+        if batch is None:
             return None
         at = next(iter(find_rows(Batches.of((batch,)).columns(*_PLACE), own.columns(*_PLACE)).tolist()))
         parts = list(_marked(self.case, self.facts, batch, self.places.runs_at(at), bool(self.places.ahead[at])))
         is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
-        return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts), was_open)
+        return TransactionPart(batch, marker, is_possible, any(one.is_ahead for one in parts), was_open)
 
     def _first_dropped(self, truncate_to: int) -> int:
         return max(truncate_to, self.facts.log_start_offset)
@@ -351,7 +354,7 @@ def _shared(case: Case, facts: ReplicaFacts, start: int, leader_epoch: int | Non
     proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
     if leader_epoch is not None and _has_other_epoch(case.reference.facts, start, leader_epoch):
         proven = start
-    if mark.hw_upper is None or not keeps_committed(case.options.protocol):
+    if mark.hw_upper is None or case.may_have_fetched_on or not keeps_committed(case.options.protocol):
         return proven, case.reference.facts.log_end_offset
     return proven, max(mark.hw_upper, mark.proven_lower)
 

@@ -307,6 +307,12 @@ def is_written_again(case: Case, marker: Batch) -> bool:
     return marker.producer_epoch >= state.producer_epoch
 
 
+def is_unfinished(case: Case, transaction: OpenTransaction) -> bool:
+    """True if the coordinator's log has yet to end a transaction that a replica leaves open."""
+    state = case.transactions.get(transaction.producer_id)
+    return state is not None and _is_pending(case, transaction, state)
+
+
 def is_ended(case: Case, transaction: OpenTransaction) -> bool:
     """True if the coordinator's log has ended a transaction that a replica leaves open."""
     state = case.transactions.get(transaction.producer_id)
