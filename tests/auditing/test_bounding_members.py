@@ -135,3 +135,24 @@ def test_a_member_without_epochs_may_be_in_sync_with_other_records(tmp_path):
     logs = {one: [*written_legacy(0, 10), *written_legacy(10, 20, mark)] for one, mark in ((1, "l"), (2, "x"))}
     brokers = {one: Replica(log, epochs=None, high_watermark=10) for one, log in logs.items()}
     assert audit(tmp_path, brokers, quiesced=True).interval == (10, 20)
+
+
+@pytest.mark.parametrize(("batches", "upper"), [(written(0, 30, 0), 0), (written_legacy(0, 30), 30)])
+def test_an_empty_member_of_a_partition_without_epochs_may_have_been_cut_to_its_start(tmp_path, batches, upper):
+    """Before it had heard of a high watermark: it was said to be exactly 0."""
+    file = ((0, 0),) if upper == 0 else None
+    brokers = {1: Replica(batches, epochs=file, high_watermark=0), 2: Replica([], epochs=None, high_watermark=0)}
+    answer = audit(tmp_path, brokers, quiesced=True, protocol="kip-279")
+    assert answer.interval == (0, upper), answer
+
+
+@pytest.mark.parametrize(("epochs", "upper"), [(((2, 10),), 20), (None, 30)])
+def test_a_member_that_still_has_an_older_message_format_is_cut_without_epochs(tmp_path, epochs, upper):
+    """Whatever it fetched from a leader whose format was raised before."""
+    logs = {end: [*written_legacy(0, 10), *written(10, end, 2)] for end in (20, 30)}
+    brokers = {
+        1: Replica(logs[30], epochs=((2, 10),), high_watermark=10),
+        2: Replica(logs[20], epochs=epochs, high_watermark=10),
+    }
+    answer = audit(tmp_path, brokers, quiesced=True, protocol="kip-279")
+    assert answer.interval == (10, upper), answer

@@ -210,7 +210,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      lambda t: leads(t, "clicks-2", 2, [0, 1, 2]) and "Nothing is wrong with this cluster" in t["about"]),
     ("kip101-isr-2-truncated",
      "The high watermark is exactly 23: checkpointed high watermark 23 of broker 0 and log end 23 of broker 2, the reference; "
-     "broker 1 ends in records without epochs: it may have been cut below what was committed, or have kept other records, "
+     "broker 1 keeps no epochs: it may have been cut below what was committed, or have kept other records, "
      "and be in sync all the same.",
      lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
     ("live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",

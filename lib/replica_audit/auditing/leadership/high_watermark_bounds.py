@@ -82,9 +82,9 @@ def bounding_ends(
             reason = _why_out_of_sync(reference.history, facts, times)
         suffix = item.diverging_suffix
         is_whole = suffix is None and facts.log_end_offset >= leader.log_end_offset
-        if reason is None and not (is_whole or facts.needed_lineage or facts.empty):
+        if reason is None and not is_whole and _keeps_no_epochs(facts, leader):
             reason = (
-                f"broker {facts.broker_id} ends in records without epochs: it may have been cut below what was committed, or have kept other "
+                f"broker {facts.broker_id} keeps no epochs: it may have been cut below what was committed, or have kept other "
                 "records, and be in sync all the same"
             )
         if reason is not None:
@@ -97,6 +97,14 @@ def bounding_ends(
     candidates = members if reference.leader_id is None else {*members, reference.leader_id}
     open_ends += [f"no usable log of broker {broker_id} is here" for broker_id in sorted(candidates - here)]
     return found, open_ends
+
+
+def _keeps_no_epochs(facts: ReplicaFacts, leader: ReplicaFacts) -> bool:
+    """True if a follower's log ends in records without epochs, or may have when it was emptied, or its broker still has their message
+    format: where the leader changes, it is cut at its own high watermark (A.3, B.1)."""
+    shown = leader if facts.empty else facts
+    ends_without = not (shown.needed_lineage or shown.empty)
+    return ends_without or (facts.is_converted and not facts.file_entries)
 
 
 def _why_out_of_sync(history: Sequence[PartitionState], facts: ReplicaFacts, times: CaptureTimes) -> str | None:
