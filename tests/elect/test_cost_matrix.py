@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.report_rows import answers_of, finding, orders_row
+from tests.support.some import some
 
 from replica_audit.auditing.finding import KEPT_KEYS, UNSEEN_TAIL, WANTED, KeptKeys, UnseenTail
 from replica_audit.auditing.leadership.needed_replicas import LOG_IN_USE, LOG_OF_FORMER_DISK, LOG_OF_LAST_TERM
@@ -72,7 +73,7 @@ def test_costs_and_cuts_are_found_by_partition_candidate_and_broker() -> None:
         [cost(1, 1, lost_records=2), cost(1, 2, kept_to=8, lost_held=2), cost(2, 2), cost(2, 1, kept_to=9)],
     )
     second = answers([log(1, place=OTHER), log(3, place=CALM)], [cost(1, 1, OTHER, lost_records=7)])
-    for matrix in held(first, second):
+    for matrix in some(held(first, second)):
         assert (sorted(matrix.rows), len(matrix.rows), PLACE in matrix.rows, CALM in matrix.rows) == (
             [PLACE, OTHER],
             2,
@@ -96,7 +97,7 @@ def test_costs_and_cuts_are_found_by_partition_candidate_and_broker() -> None:
 
 def test_a_log_that_ends_at_the_cut_is_not_cut_nor_one_whose_end_is_unknown() -> None:
     costs = [cost(1, one, kept_to=10) for one in (1, 2, 3, 4, 5)]
-    for matrix in matrices(replicas=[log(1, 20), log(2, 10), log(3, None), log(5, 9)], elections=costs):
+    for matrix in some(matrices(replicas=[log(1, 20), log(2, 10), log(3, None), log(5, 9)], elections=costs)):
         assert matrix.cut_logs(PLACE, 1) == []
 
 
@@ -152,14 +153,14 @@ def test_who_holds_what_the_reference_lacks() -> None:
     ],
 )
 def test_what_is_missing_of_a_replica_that_is_needed(capture: CaptureRow, known: tuple) -> None:
-    for matrix in matrices(captures=[capture]):
+    for matrix in some(matrices(captures=[capture])):
         place = (PLACE, 2)
         found = (place in matrix.other_logs, place in matrix.left, matrix.is_absent(*place), PLACE in matrix.awaited)
         assert (matrix.needed[PLACE], *found) == known
 
 
 def test_a_broker_is_absent_only_if_nobody_has_a_copy() -> None:
-    for matrix in matrices(replicas=[log(1)], captures=[captured(2, state="absent")]):
+    for matrix in some(matrices(replicas=[log(1)], captures=[captured(2, state="absent")])):
         assert matrix.needed[PLACE] == [2] and not matrix.is_absent(PLACE, 2)
 
 
@@ -287,7 +288,7 @@ def test_from_which_replicas_lost_records_are_taken(
     rows: list[Row], cuts: Mapping[int, int], lost: int, found: list[SalvageSource]
 ) -> None:
     costs = [cost(1, 1, lost_records=lost), *(cost(1, one, lost_held=count) for one, count in cuts.items())]
-    for matrix in matrices(replicas=rows, elections=costs):
+    for matrix in some(matrices(replicas=rows, elections=costs)):
         assert matrix.sources(PLACE, 1) == tuple(found)
 
 
