@@ -67,6 +67,11 @@ def test_an_archive_and_a_single_file(tmp_path):
     with tarfile.open(tmp_path / "copy.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "broker-1", "broker-1")
     assert "is an archive: unpack it" in told(tmp_path / "copy.tar.gz")
+    (tmp_path / "copies").mkdir()
+    shutil.copy(tmp_path / "copy.tar.gz", tmp_path / "copies" / "broker-1.tgz")
+    assert told(tmp_path / "copies").endswith(
+        f"copies has archives (broker-1.tgz) and no log directory: unpack each, and give {tmp_path}/copies again"
+    )
     assert "is a file: give the directory" in told(tmp_path / "broker-1/meta.properties")
 
 
@@ -130,12 +135,16 @@ def test_a_data_directory_of_redpanda_is_refused_by_name(given, tmp_path):
 
 
 def test_a_snapshot_that_may_not_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may read everything
+    assert told(tmp_path) == f"{tmp_path} cannot be read: Permission denied; run this as a user that can"
+
+
+def test_a_store_that_refuses_its_listing(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
     monkeypatch.setattr("replica_audit.snapshot.opening.discover", refuse)
-    with pytest.raises(InputError, match="cannot be read: Permission denied; run this as a user that can"):
-        open_snapshot(str(tmp_path), (), None)
+    assert told(tmp_path) == f"{tmp_path} cannot be read: Permission denied; run this as a user that can"
 
 
 @pytest.mark.parametrize("given", ([], [{"topic": "orders-us", "partition": 7, "leader": 1}]))

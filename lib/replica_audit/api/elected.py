@@ -178,4 +178,4 @@ def write_plan_files(path: str, content: str, steps: Iterable[Step]) -> None:
                     write_file(os.path.join(directory, name), text)
         write_file(path, redact(content))
     except OSError as error:
-        raise UsageError(f"--plan {path}: {error}") from error
+        raise UsageError(f"--plan {path}: cannot be written: {error.strerror}") from error

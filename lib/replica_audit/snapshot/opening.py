@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from collections import defaultdict
@@ -17,7 +18,7 @@ from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
 from replica_audit.snapshot.spread_discovery import Spreading
-from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.storage import Snapshot, is_archive
 
 _SHOWN = 3
 #: Maximum number of snapshots for which the command is given.
@@ -42,9 +43,8 @@ def _explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -
             "directory named broker-<id>, and give the directory above that one"
         )
     if nameless:
-        shown = ", ".join(nameless[:_SHOWN]) + (" and more" if len(nameless) > _SHOWN else "")
         return (
-            f"{uri}: no broker id is known of {shown}: name each of them broker-<id>, or copy its meta.properties with it, "
+            f"{uri}: no broker id is known of {_join(nameless)}: name each of them broker-<id>, or copy its meta.properties with it, "
             f"and give {uri} again"
         )
     unread = [row for row in inventory.quarantine if row.code == "CAP-UNREADABLE"]
@@ -54,7 +54,13 @@ def _explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -
     if inventory.log_dirs:
         found = "1 log directory" if len(inventory.log_dirs) == 1 else f"{len(inventory.log_dirs)} log directories"
         return f"{uri}: no partition found in {found}; {_WANTED}"
+    if archives := [entry.path for entry in snapshot.list_directory("") if is_archive(entry.path)]:
+        return f"{uri} has archives ({_join(archives)}) and no log directory: unpack each, and give {uri} again"
     return f"{uri}: no log directory found; {_WANTED}"
+
+
+def _join(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
 
 
 def _one_partition(uri: str, snapshot: Snapshot) -> str:
@@ -102,11 +108,18 @@ def _one_of_several(uri: str, names: Sequence[str]) -> str:
 
 
 def open_location(uri: str) -> Snapshot:
-    """Open the directory or store at `uri`. Raises UsageError if it does not exist."""
+    """Open the directory or store at `uri`. Raises UsageError if it does not exist, InputError if a directory cannot be listed."""
     try:
-        return Snapshot.open(uri)
+        snapshot = Snapshot.open(uri)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from error
+    if not snapshot.is_remote and not os.access(snapshot.location, os.R_OK | os.X_OK):
+        raise _forbidden(uri, os.strerror(errno.EACCES))
+    return snapshot
+
+
+def _forbidden(uri: str, reason: str) -> InputError:
+    return InputError(f"{uri} cannot be read: {reason}; run this as a user that can")
 
 
 def open_snapshot(
@@ -146,7 +159,7 @@ def _open_with_leadership(
     try:
         inventory = discover(snapshot, topics, spreading)
     except PermissionError as error:
-        raise InputError(f"{uri} cannot be read: {error.strerror}; run this as a user that can") from error
+        raise _forbidden(uri, error.strerror) from error
     named = inventory.replica_count or inventory.leaderships or inventory.progress_files
     if topics and inventory.topics and not named:
         known = ", ".join(inventory.topics[:10]) or "none"

@@ -183,6 +183,10 @@ def _is_below(path: str, top: str) -> bool:
     return path == top or path.startswith(top.rstrip("/") + "/")
 
 
+def is_archive(path: str) -> bool:
+    return path.lower().endswith(_ARCHIVES)
+
+
 def _shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -249,7 +253,7 @@ class Snapshot:
         if is_directory is None:
             raise FileNotFoundError(f"{shown}: no such directory")
         if not is_directory:
-            if root.lower().endswith(_ARCHIVES):
+            if is_archive(root):
                 raise NotADirectoryError(
                     f"{shown} is an archive: unpack it, and give the directory that comes out of it"
                 )
