@@ -154,6 +154,8 @@ def test_the_command_says_it_in_text_and_json_and_by_its_status(capsys: pytest.C
     assert capsys.readouterr().out.splitlines()[-1].startswith("OK: 11 replicas of 4 partitions kept exactly")
     assert main(["verify", pair[0]]) == 2
     assert "two snapshots are needed" in capsys.readouterr().err
+    assert main(["verify", pair[0], f"{pair[0]}/", "--quiet"]) == 1
+    assert "BEFORE and AFTER are the same snapshot: nothing can have happened in between" in capsys.readouterr().err
 
 
 def _copied(path: Path, logs: dict[int, list[tuple[int, int]]], minute: int) -> str:
