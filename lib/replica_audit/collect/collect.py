@@ -1232,12 +1232,17 @@ def _read_lists(path: str, broker: Optional[str], headers: str, is_all: bool) ->
 
 
 def known_files(paths: List[str], headers: str = "never") -> Optional[Set[int]]:
-    """Keys of the files of earlier evidence: in archives here, or embedded by capture-plan before this text; None without either."""
+    """Keys of the files of earlier evidence: in archives here, or embedded by capture-plan before this text; None without either.
+    Raises CollectError."""
     text = globals().get("AFTER")
     if text is None and not paths:
         return None
     given = base64.b64decode(text or "")
-    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *read_known(paths, None, headers, len(paths) > 1)}
+    known = read_known(paths, None, headers, len(paths) > 1)
+    for path in paths:
+        if not tarfile.is_tarfile(path):
+            raise CollectError("--after %s: not evidence: give an archive that an earlier collection wrote" % path)
+    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *known}
 
 
 def printable(text: str) -> str:
