@@ -160,6 +160,9 @@ def test_a_segment_without_permission(broker, segment, tmp_path, monkeypatch):
     holds(answer, broker, "CAP-UNREADABLE", tmp_path)
     reasons = [row["reason"] for row in answer.tables["quarantine"]]
     assert len(reasons) == 1 and "Permission denied" in reasons[0], reasons
+    assert not answer.codes("info") & {"CAP-MISSING-SEGMENT", "LOG-GAP"}, answer
+    [captured] = [row for row in answer.tables["captures"] if row["broker_id"] == broker]
+    assert len(captured["missing"]) == 1, captured
 
 
 @pytest.mark.parametrize("broker", (1, 3))

@@ -138,9 +138,13 @@ class Case:
         return all(one.base_offset == facts.log_end_offset and one.end_offset > mark for one in between)
 
     def missing_of(self, facts: ReplicaFacts) -> Iterator[OffsetRange]:
-        """Yield ranges between segments of a replica that may be missing (`ReplicaFacts.missing`), above its `begin_of`."""
+        """Yield ranges between segments of a replica that may be missing (`ReplicaFacts.missing`), above its `begin_of`; none with
+        a segment that is here and could not be read."""
         begins = self.begin_of(facts)
-        yield from (stretch for stretch in facts.missing if stretch.end_offset > begins)
+        for stretch in facts.missing:
+            is_unread = any(stretch.start_offset <= base < stretch.end_offset for base in facts.unread_bases)
+            if stretch.end_offset > begins and not is_unread:
+                yield stretch
 
     def is_checked(self, facts: ReplicaFacts, start: int, end: int) -> bool:
         """True if batches of a replica with computed checksums cover [start, end) without a gap. Batches that were not compared
