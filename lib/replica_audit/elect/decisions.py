@@ -252,7 +252,7 @@ def _decision(
         procedure="none",
         candidates=candidates,
         salvage=salvage,
-        depends_on=tuple(matrix.needed[place]),
+        depends_on=tuple(matrix.needed.get(place, ())),
         offline=() if registration is None else tuple(sorted(registration.offline)),
         keeps_deleted=matrix.keeping_deleted(place, chosen),
     )

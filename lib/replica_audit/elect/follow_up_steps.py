@@ -36,6 +36,7 @@ def mending_steps(
     found = [row for row in present(results.findings) if (place := place_of(row)) in about and place not in deleted]
     decided = {place_of(one) for one in decisions}
     moving = {place_of(one) for one in decisions if one.procedure != "none"}
+    unplanned = {place_of(one) for one in decisions if one.procedure == "unplanned"}
     yield from _transactions(found, matrix, moving, tools)
     waiting = matrix.wanted.keys() | matrix.moved
     # A step that brings missing data, or asks for a copy, is followed by another audit.
@@ -50,7 +51,7 @@ def mending_steps(
     ]
     planned = [one for one in decisions if one.procedure not in ("none", "unplanned")]
     holed = {(broker, place) for broker, places in matrix.holed(planned).items() for place in places}
-    yield from _remedies(captured, results, decided, moving, holed)
+    yield from _remedies(captured, results, decided, moving, unplanned, holed)
 
 
 #: Conclusion from the coordinator's word on a transaction that hangs: a marker ends all that its producer has open (X, 4.3.1).
@@ -93,15 +94,18 @@ def _remedies(
     results: Results,
     decided: Collection[TopicPartition],
     moving: Collection[TopicPartition],
+    unplanned: Collection[TopicPartition],
     holed: Container[tuple[int | None, FindingPlace]],
 ) -> Iterator[Step]:
     """The catalogue's remedies for findings of medium severity or worse, a step for each code, worst first.
 
     In partitions that get another leader only `holed` logs are fetched again: any other remedy for a replica may contradict the plan, and
-    another audit follows.
+    another audit follows. Where no step elects one (`unplanned`), files that are missing or unreadable are copied again.
     """
 
     def is_left(row: FindingRow) -> bool:
+        if row.code in codes_with("no_files") and place_of(row) in unplanned:
+            return True
         return row.code in codes_with("moved_away") and (row.broker_id, place_of(row)) in holed
 
     lagging = {place_of(row) for row in results.partitions if row.verdict == "LAGGING"}
