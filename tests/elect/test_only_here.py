@@ -58,7 +58,7 @@ def test_what_remote_storage_is_seen_to_have_need_not_be_copied(tmp_path: Path, 
 def test_where_only_metadata_says_so_it_is_copied(tmp_path: Path) -> None:
     number, steps = planned(tmp_path, looks=False)
     assert number == 60 and [one.brokers for one in steps] == [(2,)]
-    assert "no other replica has (remote storage counts only where its objects were seen)" in steps[0].text
+    assert "no other replica here has (remote storage counts only where its objects were seen)" in steps[0].text
 
 
 def test_what_the_store_lacks_is_copied(tmp_path: Path) -> None:

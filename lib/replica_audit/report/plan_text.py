@@ -338,11 +338,13 @@ def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:
 
 def tell_interrupted(steps: Sequence[Step]) -> Iterator[str]:
     """Yield what to do where a step that changes the cluster fails."""
-    if any(step.action in ("start", "stop", "elect", "reorder") for step in steps):
+    actions = {step.action for step in steps}
+    if not actions.isdisjoint(("start", "stop", "elect", "reorder")):
+        salvaged = " and the salvaged records" if "salvage" in actions else ""
         yield from wrap(
             "If a command fails, fix the cause and repeat it before you go on. If you cannot, or a condition does not hold, go no further: "
-            "copy all brokers again into a new snapshot, and follow the plan of elect for that. Keep this snapshot and the salvaged records: "
-            "what has been cut since exists nowhere else."
+            "copy all brokers again into a new snapshot, and follow the plan of elect for that. "
+            f"Keep this snapshot{salvaged}: what has been cut since exists nowhere else."
         )
 
 
