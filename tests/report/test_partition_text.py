@@ -50,9 +50,8 @@ def test_a_lost_tail_is_told_from_the_leader_to_the_cut() -> None:
 def test_protocols_that_would_leave_a_difference_are_told() -> None:
     told = of_sample("kip279-1-before", "kip279-0")
     assert told[-2:] == [
-        "Under high-watermark broker 0 would keep everything up to 21, and offsets 12 to 20 would stay different, unseen "
-        "by Kafka.",
-        "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
+        "Under high-watermark, broker 0 would keep all of its log, and the difference at 12 would stay, unseen by Kafka.",
+        "Under kip-101, broker 0 would be cut at 17, and the difference at 12 would stay, unseen by Kafka.",
     ]
     assert (
         "When broker 0 follows, broker 1 answers that epoch 1 ends at 17, then that epoch 0 ends at 12, and it cuts its log "

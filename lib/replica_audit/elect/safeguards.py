@@ -354,7 +354,10 @@ def _copy(
         is_tiered = not all(map(tiered.isdisjoint, others.values()))
         store = " (remote storage counts only where its objects were seen)" if is_tiered else ""
         yield _copy_other(
-            matrix, others, copies, f"they hold data that no other replica here has{store}, or that the chosen leader lacks"
+            matrix,
+            others,
+            copies,
+            f"they hold data that no other replica here has{store}, or that the chosen leader lacks",
         )
     if cut := not_copied(_find_cut(matrix, decisions)):
         why = "they hold data that is deleted once they follow the log they were compared with, as it is here or after its next start"

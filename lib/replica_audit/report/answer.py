@@ -468,10 +468,12 @@ def _tell_sums(outcome: Outcome) -> Iterator[Sentence]:
     if outcome.adds_up:
         records = _count_records(total, total.records, "record")
         are = verb(total.records, "is", "are")
-        committed = f"{total.committed or 'none'} of them {verb(total.committed, 'was', 'were')} committed"
-        yield say(
-            f"In all, {records} that the leaders do not have {are} on other brokers; {committed}, as far as is known."
-        )
+        committed = "nothing proves that any of them was committed"
+        if total.committed:
+            committed = (
+                f"{total.committed} of them {verb(total.committed, 'was', 'were')} committed, as far as is known"
+            )
+        yield say(f"In all, {records} that the leaders do not have {are} on other brokers; {committed}.")
     if outcome.uncounted:
         yield say(f"In {count(outcome.uncounted, 'partition')} it is not known how many records are lost.")
 

@@ -333,9 +333,10 @@ def _tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
             prefix = others[0].common_prefix_end
             unseen = ""
             if prefix is not None and cut > prefix:
-                unseen = f", and {name_offsets(prefix, cut)} would stay different, unseen by Kafka"
+                unseen = f", and the difference at {prefix} would stay, unseen by Kafka"
             protocols = join_words([row.protocol for row in others])
-            yield say(f"Under {protocols} broker {broker_id} would keep everything up to {cut}{unseen}.")
+            does = "keep all of its log" if cut == ends.get(broker_id) else f"be cut at {cut}"
+            yield say(f"Under {protocols}, broker {broker_id} would {does}{unseen}.")
 
 
 def _tell_cut(row: TruncationRow, end: int | None) -> Sentence:

@@ -127,8 +127,8 @@ def test_a_truncation_keeps_what_differs_above_the_common_prefix() -> None:
     told = story(replicas=[LEADER, replica(2)], truncations=cuts)
     assert told[1:] == [
         "When broker 2 follows, it cuts its log at 6: offsets 6 to 9 go with it.",
-        "Under high-watermark broker 2 would keep everything up to 3.",
-        "Under kip-101 broker 2 would keep everything up to 8, and offsets 4 to 7 would stay different, unseen by Kafka.",
+        "Under high-watermark, broker 2 would be cut at 3.",
+        "Under kip-101, broker 2 would be cut at 8, and the difference at 4 would stay, unseen by Kafka.",
     ]
     assert len(story(protocol="kip-279", replicas=[LEADER, replica(2)], truncations=cuts)) == 1
 

@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
     unplaced: tuple[FindingRow, ...]
     """Findings of high severity or more that belong to no partition."""
     adds_up: bool
-    """True if the sum over all partitions exceeds the number in the headline."""
+    """True if the sum over all partitions exceeds the number in the headline, and is not that of the only one with a loss."""
     gone: tuple[TopicPartition, ...]
     """Partitions whose committed records are on no captured replica, without those that the headline counts."""
     damaged: tuple[int, ...]
@@ -131,7 +131,7 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome:
         tone=_tone(worst, conditions, untrusted, verdict),
         cases=tuple(_cases(partitions, worst, findings, results)),
         unplaced=tuple(row for row in findings.get((None, None), ()) if at_or_above(row.severity, "high")),
-        adds_up=bool(total.records)
+        adds_up=bool(total.committed or len(total.places) > 1)
         and not without_sum
         and (total.records != total.committed or worst != "COMMITTED_LOSS"),
         gone=gone if total.committed else (),

@@ -162,7 +162,7 @@ function outcomeLine(rows, compared) {
   const named = rows.map(({ protocol }) => PROTOCOLS.find(([name]) => name === protocol) || [protocol, protocol, '']);
   const who = rows.length === PROTOCOLS.length ? 'every protocol' : named.map(([, name, versions], index) => [index ? ', ' : '', name, el('span', { class: 'soft' }, ` ${versions}`)]);
   const differs = known(row.common_prefix_end) && row.truncate_to > row.common_prefix_end;
-  const after = differs ? el('b', { class: 'bad' }, `${offsets(row.common_prefix_end, row.truncate_to)} differ for ever, unseen`) : known(row.common_prefix_end) ? `the same as the ${compared}` : 'fetches everything again';
+  const after = differs ? el('b', { class: 'bad' }, `the difference at ${row.common_prefix_end} stays, unseen`) : known(row.common_prefix_end) ? `the same as the ${compared}` : 'fetches everything again';
   return [row.broker_id, who, shown(row.truncate_to),
     row.dropped_records ? [row.dropped_records, el('span', { class: 'soft' }, ` · ${bytes(row.dropped_bytes)}`)] : '0',
     row.committed_dropped ? el('b', { class: 'bad' }, row.committed_dropped) : shown(row.committed_dropped), [after, stepsOf(rows, compared)]];
