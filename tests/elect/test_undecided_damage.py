@@ -31,7 +31,6 @@ def test_an_empty_epoch_file_may_be_of_another_moment(
 @pytest.mark.parametrize(("given", "code"), [((1,), "CAP-MISSING-REPLICA"), ((1, 2), "CAP-MISSING-SEGMENT")])
 def test_without_a_plan_the_steps_say_what_to_copy_again(given: tuple[int, ...], code: str, tmp_path: Path) -> None:
     """Nothing says who is assigned: the only step besides copies completes the snapshot."""
-
     for broker in given:
         write_log_dir(tmp_path / f"broker-{broker}", broker, [Replica(_LOG, per_segment=1, high_watermark=40)])
     for path in sorted((tmp_path / "broker-2" / "orders-0").glob("*.log"))[1:2]:

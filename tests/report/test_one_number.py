@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
+from tests.support.samples import SAMPLES
 
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.by_partition import worst_partitions
@@ -79,3 +80,9 @@ def test_the_terminal_adds_up_to_the_headline(capture: str, records: int, commit
     text = render_summary(answers(capture))
     table = text[text.index("TOPIC") :].split("\n\n")[0]
     assert sum(int(number) for number in re.findall(r"\((\d+) committed\)", table)) == committed
+
+
+def test_the_only_partition_with_a_loss_is_not_summed_up() -> None:
+    found = audit_whole(SAMPLES / "zombie")
+    text = render_markdown(found, build_verdict(found, "high"))
+    assert "10 records at offsets 40 to 49 exist only on broker 2" in text and "In all" not in text

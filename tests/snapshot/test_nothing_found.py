@@ -12,7 +12,7 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_log_dir
 
-from replica_audit.errors import InputError, ReplicaAuditError, UsageError
+from replica_audit.errors import ReplicaAuditError, UsageError
 from replica_audit.snapshot.opening import open_snapshot
 
 

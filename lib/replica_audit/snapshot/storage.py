@@ -184,6 +184,7 @@ def _is_below(path: str, top: str) -> bool:
 
 
 def is_archive(path: str) -> bool:
+    """True if the name is that of an archive or a compressed file."""
     return path.lower().endswith(_ARCHIVES)
 
 
