@@ -173,7 +173,7 @@ class Baseline(NamedTuple):
         return replace(results, findings=findings, quality=quality, stored=stored)
 
     def compared_findings(self, rows: ReportRows, *, is_part: bool = False) -> list[FindingRow]:
-        """Return the findings of `rows` with their status, and the resolved ones; those of no partition belong to no part."""
+        """Return the findings of `rows` with their status, and the resolved ones; if `rows` are a part, only those of its partitions."""
         findings = rows.findings
         if self.findings is not None:
             audited = {place_of(row) for row in rows.partitions}

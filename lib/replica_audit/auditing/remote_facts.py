@@ -102,12 +102,13 @@ def find_early_deletion(
     history: Sequence[PartitionState],
     kafka_version: tuple[int, ...] | None,
 ) -> EarlyDeletion | None:
-    """Find segments that the present leader deleted for size although less is left than it had to keep: just after its election,
-    or while failed copies counted for the rest.
+    """Find segments that the present leader deleted for size although what is left is smaller than `retention.bytes`: just after
+    its election, or because failed copies were counted.
 
-    Reported only without another explanation: the metadata log shows the leader, and that `retention.bytes` and `retention.ms` of
-    the topic are unchanged; the log starts where the last of the segments ends, as after retention, and rarely after
-    DeleteRecords; none of them was expired; and the log has only grown since. `facts` and `lineage` are the leader's.
+    They are reported only if nothing else explains the deletion. The metadata log shows the leader, and that the topic's
+    `retention.bytes` and `retention.ms` are unchanged. The log starts where the last of the segments ends, as it does after
+    retention, and rarely after DeleteRecords. None of them had expired, and the log has only grown since. `facts` and `lineage` are
+    the leader's.
     """
     now = history[-1] if history else None
     if now is None or now.leader_id != facts.broker_id or not all(one.is_whole for one in segments):

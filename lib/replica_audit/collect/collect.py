@@ -921,7 +921,7 @@ class CollectedDir(NamedTuple):
 
 
 def is_of(broker_id: int, wanted: Line) -> bool:
-    """True if a wanted range is of this broker: log dirs have the same path on many."""
+    """True if a wanted range is of this broker, which paths do not tell: those of log dirs are the same on many."""
     return wanted.get("broker_id") in (None, broker_id)
 
 

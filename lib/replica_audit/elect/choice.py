@@ -264,9 +264,15 @@ def decided_rows(
     up: Collection[int] | None = None,
     read: RecordSource | None = None,
 ) -> ReportRows:
-    """`report_rows`, with `elections` filled if a choice has to be made: the partition is neither consistent nor lagging, lost
-    records, has a leader that depends on the order of starting or that is not among the brokers said to be `up`, or a follower that keeps
-    deleted keys, or is `asked` for. A deleted topic needs no decision."""
+    """`report_rows`, with `elections` filled if there is a decision to make. There is one if the partition
+
+    - is `asked` for,
+    - is neither consistent nor lagging, or lost records,
+    - has a leader that depends on the order of starting, or that is none of the brokers in `up`, or
+    - has a follower that keeps deleted keys.
+
+    A deleted topic needs no decision.
+    """
     rows = report_rows(audit)
     case, leadership = audit.case, audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:

@@ -138,7 +138,7 @@ def find_clean(results: Results) -> dict[int, bool]:
 
 
 class Controllers(NamedTuple):
-    """The controllers, a quorum of nodes."""
+    """The controllers of the cluster, which form a quorum."""
 
     voters: frozenset[int] = frozenset()
     """All of them; empty if unknown."""

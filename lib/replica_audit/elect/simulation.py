@@ -243,7 +243,7 @@ class Scenario:
         return self._moved(self.kinds.one_of_each(places), change, ordered=True)._settled()
 
     def reordered(self, place: TopicPartition, replicas: tuple[int, ...]) -> Scenario:
-        """The scenario after the assignment was reordered and its first broker elected (H9)."""
+        """The scenario once the assignment is reordered and its first broker is elected (H9)."""
         partitions = {**self.partitions, place: self.partitions[place]._replace(replicas=replicas)}
         return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 

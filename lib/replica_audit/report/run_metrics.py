@@ -18,7 +18,7 @@ Family = tuple[str, str, list[Sample]]
 
 
 def render_families(families: Iterable[Family]) -> str:
-    """Gauges as text that is valid as OpenMetrics and in Prometheus' own format; ends with `# EOF`."""
+    """Gauges as text that is valid both as OpenMetrics and in Prometheus's own format; ends with `# EOF`."""
     lines: list[str] = []
     for name, text, samples in families:
         lines.append(f"# HELP {PREFIX}_{name} {text}")

@@ -452,10 +452,10 @@ def _place_by_headers(
     cluster: Cluster,
     start: int,
 ) -> int:
-    """`find_place` by the sources that the target's records name: they must be the first ones, in order, each once.
+    """`find_place` by the source that each of the target's records names: these must be the first of `records`, in order, each once.
 
-    Records that are `present`, or superseded, may have been skipped. The first ones may be missing where retention may have
-    deleted them: the log starts past 0, with the first that is left.
+    Records that are `present` or superseded may be absent. So may the first ones, if retention may have deleted them: the log then
+    starts past 0, with the first that is left.
     """
     every = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
     numbers = [number for number in range(len(every)) if number not in present]

@@ -22,7 +22,7 @@ class EpochBounds(NamedTuple):
 
 
 class HeldCopies(Protocol):
-    """The replicas of a snapshot."""
+    """Gives the replicas of a snapshot by partition."""
 
     def of_partitions(self, is_wanted: Callable[[EpochBounds], bool]) -> Iterable[ReplicaDir]:
         """Replicas of all partitions whose bounds are wanted, and perhaps of others, in order of partition."""

@@ -335,7 +335,7 @@ class Warehouse(StoredTables):
         return () if file is None else (file,)
 
     def put(self, table: str, rows: Sequence[Row], ids: Mapping[str, str | None], *, again: bool) -> None:
-        """Add rows of an audit; `again`: in place of its present ones, in the same commit."""
+        """Add rows of an audit; with `again` they replace its present rows in the same commit."""
         from deltalake import write_deltalake
 
         key, handle = partition_of(table), self._open(table) if again else None

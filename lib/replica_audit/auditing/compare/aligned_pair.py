@@ -134,7 +134,7 @@ def _thinned(batch: Batch) -> bool:
 
 
 class Records(NamedTuple):
-    """Reader of a pair's records, and the batches read of either side."""
+    """Source of a pair's records, and the batches of either side whose records are read."""
 
     read: RecordSource
     own: NDArray[np.void]

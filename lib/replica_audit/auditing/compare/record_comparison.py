@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RecordSource(Protocol):
-    """Reader of the records of batches, e.g. `snapshot.record_reader.RecordReader`; with `keys` (hashes), of these keys only."""
+    """Reads the records of batches, e.g. `snapshot.record_reader.RecordReader`; with `keys` (hashes), only records with these keys."""
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None, /) -> RecordRows: ...
 

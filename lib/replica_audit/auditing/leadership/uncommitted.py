@@ -122,7 +122,7 @@ def with_uncommitted_tails(
 
 
 def _unproven(batches: Sequence[Batch], holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Iterable[Batch]:
-    """The last of `batches`, from the end back to the first that is proven committed."""
+    """The batches after the last one that is proven committed, in reverse."""
     return takewhile(lambda batch: not _is_proven(batch, holder, replicas), reversed(batches))
 
 

@@ -25,7 +25,7 @@ def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 
 def deleted_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """Offset at which the later of both logs begins, by its epoch file: nothing is missing below."""
+    """The later of the two logs' starts, by their epoch files; nothing is missing below it."""
     return max(one.start_by_epoch_file, other.start_by_epoch_file)
 
 

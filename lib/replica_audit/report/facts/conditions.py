@@ -38,11 +38,11 @@ class NeededBrokers(NamedTuple):
     is_up: bool | None
     """None if unknown."""
     state: str
-    """One of `STATES`: whether some files of these replicas, only other replicas of these brokers, or none were captured."""
+    """One of `STATES`: some files of these replicas were captured, only other replicas of these brokers, or nothing of them."""
 
 
 class Compared(NamedTuple):
-    """Partitions with copies compared with nothing, or with an unknown number of others, in the order of `partitions`."""
+    """Partitions whose only copy was compared with no other, or whose number of replicas is unknown, in the order of `partitions`."""
 
     alone: tuple[TopicPartition, ...]
     """Partitions with one copy in the snapshot that have, or may have, other replicas."""

@@ -92,9 +92,9 @@ class Contents(NamedTuple):
         return key + (len(_PAYLOAD) + self.value_size if self.value_size >= 0 else 0)
 
     def end(self, text: bytes) -> bool:
-        """True if `text` ends with all of key and payload, so that the next line is one of the tool's.
+        """True if key and payload end where `text` ends, so that the next line is one of the tool's.
 
-        Holds for text that the tool could print unchanged; other bytes change in length.
+        This is so for text that the tool can print unchanged; other bytes change in length as they are printed.
         """
         shown = self.shown_size
         if not 0 < shown < len(text):
