@@ -50,8 +50,14 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def worst_finding(findings: Iterable[FindingRow]) -> FindingRow | None:
-    """The first of the present `findings` in the order of `worst_first`."""
-    return min(present(findings), key=_rank, default=None)
+    """The worst of the present `findings` of a partition; of equal severity one on records that the leader lacks, then in the order of
+    `worst_first`."""
+    lacked = codes_with("held")
+    return min(
+        present(findings),
+        key=lambda row: (SEVERITIES.index(row.severity), row.code not in lacked, _rank(row)),
+        default=None,
+    )
 
 
 def _rank(row: FindingRow) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from replica_audit.schema import FindingRow
 class Fact(NamedTuple):
     """A fact that one or more findings report.
 
-    `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both worst
+    `head` is the worst of them, if possible one on records that the leader lacks; `same` are the findings with the code of `head`, `other` those with other codes, both worst
     first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the joined ranges of `same`.
     """
 
@@ -94,6 +94,7 @@ def ranges_of(rows: Iterable[FindingRow]) -> tuple[OffsetRange, ...]:
 
 
 def _fact(rows: Sequence[FindingRow]) -> Fact:
-    head = rows[0]
+    worst = [row for row in rows if row.severity == rows[0].severity]
+    head = next((row for row in worst if row.code in codes_with("held")), worst[0])
     same = tuple(row for row in rows if row.code == head.code)
     return Fact(head, same, tuple(row for row in rows if row.code != head.code), brokers_of(same), ranges_of(same))
