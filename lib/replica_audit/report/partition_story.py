@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import starmap
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.findings.cap_skew import CAP_SKEW
 from replica_audit.elect.cluster_state import states_of_source
 from replica_audit.literals import NOT_COMPARED
 from replica_audit.report.facts.by_partition import compared_rows, reference_row, served_rows, worst_first
@@ -285,7 +286,11 @@ def _fate(row: DivergenceRow, losses: Sequence[FindingRow]) -> str:
         return f"nothing proves that {verb(row.record_count, 'it was', 'they were')} committed"
     number = row.committed_records
     said = f"{verb(row.record_count, 'it was', 'they were')} committed"
-    if number is not None and number != row.record_count:
+    if number == 0:
+        said = "of these only markers of transactions were committed"
+        if row.record_count == 1:
+            said = "it is the marker of a transaction, and was committed"
+    elif number is not None and number != row.record_count:
         said = f"{number} of them {verb(number, 'was', 'were')} committed"
     if losses and all(one.confidence != "proven" for one in losses):
         said = f"that {said} is {say_unproven(losses)}"
@@ -319,11 +324,14 @@ def _tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
     by_broker: dict[int, dict[str, TruncationRow]] = defaultdict(dict)
     for row in rows.truncations:
         by_broker[row.broker_id][row.protocol] = row
+    differing = {row.broker_id for row in rows.divergences}
+    # The log of a copy made later is not cut: the leader's has gone on, too.
+    later = {row.broker_id for row in present(rows.findings) if row.code == CAP_SKEW.code} - differing
     for broker_id, by_protocol in by_broker.items():
         chosen = by_protocol.get(protocol)
         if chosen is None:
             continue
-        if chosen.dropped_records:
+        if chosen.dropped_records and broker_id not in later:
             yield _tell_cut(chosen, ends.get(broker_id))
         elsewhere: dict[int, list[TruncationRow]] = defaultdict(list)
         for row in by_protocol.values():

@@ -138,6 +138,36 @@ def state(entry: int, leader: int | None, isr: list[int], elr: tuple[int, ...] =
     return row("partition_states", **place, leader_id=leader, isr=isr, elr=list(elr), leader_epoch=entry)
 
 
+def test_a_copy_that_was_made_later_is_not_said_to_be_cut() -> None:
+    cut = row("truncations", topic="orders", partition=0, broker_id=2, common_prefix_end=10, steps=(), protocol="fetch",
+              truncate_to=10, dropped_records=2)  # fmt: skip
+    given = {"replicas": [LEADER, replica(2, end=12)], "truncations": [cut]}
+    later = finding("CAP-SKEW", "info", broker_id=2)
+    said = "When broker 2 follows, it cuts its log at 10: offsets 10 to 11 go with it."
+    assert said in story(**given) and said not in story(**given, findings=[later])
+    assert said in story(**given, findings=[later], divergences=[run(10, 12, (3, 4))])
+
+
+@pytest.mark.parametrize(
+    ("records", "committed", "said"),
+    [
+        (1, 0, "There is 1 record; it is the marker of a transaction, and was committed: E."),
+        (2, 0, "There are 2 records; of these only markers of transactions were committed: E."),
+        (2, 1, "There are 2 records; 1 of them was committed: E."),
+        (2, 2, "There are 2 records; they were committed: E."),
+    ],
+)
+def test_a_marker_is_no_committed_record(records: int, committed: int, said: str) -> None:
+    differs = {
+        **run(2, 2 + records, (3, 4), count=records),
+        "committed": True,
+        "committed_records": committed,
+        "committed_evidence": "E",
+    }
+    own = finding("DIV-EPOCH", "high", message="DIV-EPOCH", broker_id=2, start_offset=2)
+    assert f"DIV-EPOCH. {said}" in story(findings=[own], divergences=[differs])
+
+
 def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
     states = [state(0, 1, [1, 2]), state(1, 1, [1]), state(2, None, [1]), state(3, 2, [2]), state(4, 2, [2, 3])]
     changes = find_changes(objects("partition_states", states))

@@ -15,8 +15,9 @@ from replica_audit.schema import FindingRow
 class Fact(NamedTuple):
     """A fact that one or more findings report.
 
-    `head` is the worst of them, if possible one on records that the leader lacks; `same` are the findings with the code of `head`, `other` those with other codes, both worst
-    first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the joined ranges of `same`.
+    `head` is the worst of them, if possible one on records that the leader lacks; `same` are the findings with the code of `head`,
+    `other` those with other codes, both worst first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the
+    joined ranges of `same`.
     """
 
     head: FindingRow

@@ -266,10 +266,10 @@ function keyOffsets(detail) {
   return keys;
 }
 
-// Findings that say where one replica's own files are bad; what differs from the leader is drawn as such.
+// Findings that say where one replica's own files are bad or missing; what differs from the leader is drawn as such.
 function damages(detail) {
   const differs = (row) => detail.divergences.some((run) => run.broker_id === row.broker_id && row.start_offset >= run.start_offset && row.start_offset < run.end_offset);
-  return detail.findings.filter((row) => /^(LOG|DIV-CORRUPT|EPO)/.test(row.code) && row.severity !== 'info' && row.status !== 'resolved'
+  return detail.findings.filter((row) => /^(LOG|DIV-CORRUPT|EPO|CAP-MISSING-SEGMENT)/.test(row.code) && row.severity !== 'info' && row.status !== 'resolved'
     && known(row.broker_id) && typeof row.start_offset === 'number' && typeof row.end_offset === 'number' && !(row.code.startsWith('EPO') && differs(row)));
 }
 
@@ -379,7 +379,7 @@ function legend(detail, protocol) {
     committed && legendKey('k-lost', `committed, not what the ${compared} has`),
     differing && legendKey('k-differs', `not what the ${compared} has`),
     hidden && legendKey('k-hidden', 'differs and stays, unseen'),
-    damages(detail).length > 0 && legendKey('k-damage', 'damaged or contradictory'),
+    damages(detail).length > 0 && legendKey('k-damage', 'damaged, missing or contradictory'),
     stored.length > 0 && legendKey('k-tier', 'in remote storage, by __remote_log_metadata'),
     unserved && legendKey('k-tier-left', 'in remote storage, and the broker as leader would not serve it'),
     dropped && legendKey('k-dropped', `dropped by ${protocolName(protocol)}`),
