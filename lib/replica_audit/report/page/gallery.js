@@ -15,8 +15,8 @@ function buildGallery(page, rows, details) {
   let all = false;
   let drawing = 0;
   section.append(el('div', { class: 'title' }, el('h2', null, 'What is wrong, at a glance'), counted), grid,
-    el('p', { class: 'legend' }, ['lost', 'differs', 'hidden', 'recomputed'].map((kind) => el('span', { class: 'key' }, el('i', { class: `k-${kind}`, 'aria-hidden': 'true' }),
-      { lost: 'committed, not on the leader', differs: 'not what the leader has', hidden: 'differs and stays, unseen', recomputed: 'high watermark' }[kind]))), more);
+    el('p', { class: 'legend' }, ['lost', 'differs', 'hidden', 'damage', 'recomputed'].map((kind) => el('span', { class: 'key' }, el('i', { class: `k-${kind}`, 'aria-hidden': 'true' }),
+      { lost: 'committed, not on the leader', differs: 'not what the leader has', hidden: 'differs and stays, unseen', damage: 'damaged or missing', recomputed: 'high watermark' }[kind]))), more);
   section.hidden = false;
 
   // Details are unpacked a few at a time, so that the page can be used meanwhile.
