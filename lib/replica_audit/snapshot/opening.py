@@ -118,7 +118,7 @@ def open_location(uri: str) -> Snapshot:
     return snapshot
 
 
-def _forbidden(uri: str, reason: str) -> InputError:
+def _forbidden(uri: str, reason: str | None) -> InputError:
     return InputError(f"{uri} cannot be read: {reason}; run this as a user that can")
 
 
