@@ -117,6 +117,24 @@ def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: P
     assert not is_lost(scene(tmp_path, brokers, *moves))
 
 
+@pytest.mark.parametrize(
+    ("epochs", "lost"),
+    [
+        (((2, 93),), False),
+        (((2, 93), (4, 100)), False),
+        # Whoever leads in epoch 4 has epoch 2 from 90 on, and cuts broker 1 there.
+        (((2, 90), (4, 93)), True),
+        (((2, 90),), True),
+    ],
+)
+def test_a_leader_of_a_listing_cuts_a_log_where_the_first_later_epoch_begins(
+    tmp_path: Path, epochs: tuple[tuple[int, int], ...], lost: bool
+) -> None:
+    brokers = {1: log(93, 100, recovery_point=60), 2: log(110, 60, ((0, 0), *epochs)), 3: log(110, 99)}
+    answer = audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True)
+    assert is_lost(answer) is lost, answer
+
+
 @pytest.mark.parametrize(("is_clean", "confidence"), [(False, "likely"), (True, "proven")])
 def test_a_mark_past_the_end_proves_what_others_have_where_nothing_cut_that_log(
     tmp_path: Path, is_clean: bool, confidence: str
@@ -129,6 +147,20 @@ def test_a_mark_past_the_end_proves_what_others_have_where_nothing_cut_that_log(
     }
     answer = audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True)
     assert answer.one("HWM-LOSS", 3)[1] == confidence, answer
+
+
+@pytest.mark.parametrize(("end", "confidence"), [(100, "proven"), (99, "likely")])
+def test_a_proof_that_is_certain_stands_before_a_lost_tail_that_is_not(
+    tmp_path: Path, end: int, confidence: str
+) -> None:
+    """Broker 3 has what broker 1 has, and its mark within its log, or past the end as that of broker 1."""
+    brokers = {
+        1: log(93, 100, recovery_point=60),
+        2: log(110, 60, ((0, 0), (1, 60))),
+        3: log(end, 100, recovery_point=60),
+    }
+    answer = audit(tmp_path, brokers, leader=2, isr=(2,), quiesced=True)
+    assert {answer.one("HWM-LOSS", broker)[1] for broker in (1, 3)} == {confidence}, answer
 
 
 @pytest.mark.parametrize("between", [2, 3])

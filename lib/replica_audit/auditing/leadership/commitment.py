@@ -87,12 +87,11 @@ def _with_proof(
     kinds: Collection[str],
     add: Callable[[DivergentRange, int, CommitProof], DivergentRange],
 ) -> Comparison:
-    """Call `add` on each run of one of the `kinds`, if the proof's `end_offset` is further than the run's own proof."""
+    """Call `add` on each run of one of the `kinds` if the proof, up to `end_offset`, proves more than the run's own."""
 
     def extended(run: DivergentRange) -> DivergentRange:
         end = min(end_offset, run.end_offset)
-        is_further = run.kind in kinds and end > max(run.start_offset, run.committed_end or 0)
-        return add(run, end, proof) if is_further else run
+        return add(run, end, proof) if run.kind in kinds and _proves_more(run, end, proof) else run
 
     return item._replace(runs=tuple(map(extended, item.runs)))
 
@@ -101,14 +100,22 @@ def _furthest(
     item: Comparison, proven: Sequence[_Proven], outside: NDArray[np.int64], run: DivergentRange
 ) -> DivergentRange:
     best = run
-    if not run.conflicting or run.committed_end == run.end_offset:
+    is_settled = run.committed_end == run.end_offset and run.proof is not None and run.proof.certain
+    if not run.conflicting or is_settled:
         return run
     for other in proven:
         end = _committed_by(item, run, other, outside)
-        if end > max(run.start_offset, best.committed_end or 0):
+        if _proves_more(best, end, other.proof):
             proof = other.proof if other.item is item else _of_other(other.proof)
             best = proven_to(best, end, proof)
     return best
+
+
+def _proves_more(run: DivergentRange, end_offset: int, proof: CommitProof) -> bool:
+    """True if a proof reaches further than the run's own, or as far and only that one is uncertain."""
+    if end_offset == run.committed_end and run.proof is not None:
+        return proof.certain and not run.proof.certain
+    return end_offset > max(run.start_offset, run.committed_end or 0)
 
 
 def _committed_by(item: Comparison, run: DivergentRange, other: _Proven, outside: NDArray[np.int64]) -> int:

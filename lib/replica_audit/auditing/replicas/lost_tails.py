@@ -87,7 +87,10 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
         # A cleaner may have removed the first batches of an epoch; the file still has its start.
         own.append(reference.facts.file_entries)
     if not _knows_leaders_since(reference, facts):
-        return any(epoch > last and _may_begin_at(end, epoch, own) for entries in own for epoch, _ in entries)
+        later = ([epoch for epoch, _ in entries if epoch > last] for entries in own)
+        # A log with epochs is cut where the first of them begins that it lacks.
+        cutting = (epoch for epochs in later for epoch in (epochs if last == ABSENT else epochs[:1]))
+        return any(_may_begin_at(end, epoch, own) for epoch in cutting)
     others = [other for other in replicas if other is not facts]
     lineages = [*own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
     return any(
