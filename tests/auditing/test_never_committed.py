@@ -32,7 +32,7 @@ UNCLEAN_TO_2: dict[str, Any] = {"leader_id": 2, "isr": (2,), "recovering": True}
 SNAPSHOT = {"occasion": "snapshot"}
 
 MINIMUM, LACKED, ELIGIBLE = "the ISR never met", "did not have them", "is eligible to lead"
-SHRUNK, UNSHOWN = "the ISR had shrunk", "nothing shows that it had them"
+SHRUNK, UNSHOWN, LATER = "the ISR had shrunk", "nothing shows that it had them", "committed in epoch 2"
 
 
 MARK = HighWatermark(10, 60, 10, 10, "interval", "", "lower", "upper", 2, True)
@@ -96,8 +96,8 @@ WROTE: Starts = ((0, 0), (1, 30))
         ([FROZEN | {"isr": (1, 3)}, {"isr": (1,)}], (), (3, 7), None, (30, SHRUNK)),
         ([FROZEN, {"isr": (1, 3)}], (), (3, 7), None, None),
         # A later leader that may have had them met it, or was without them.
-        ([FROZEN, {"leader_id": 1, "isr": (1, 3)}], (), (3, 7), None, (30, SHRUNK)),
-        ([FROZEN, CLEAN_TO_2], (((0, 0), (1, 30), (2, 40)),), (3, 7), None, (30, SHRUNK)),
+        ([FROZEN, {"leader_id": 1, "isr": (1, 3)}], (), (3, 7), None, (30, LATER)),
+        ([FROZEN, CLEAN_TO_2], (((0, 0), (1, 30), (2, 40)),), (3, 7), None, (30, LATER)),
         ([FROZEN, CLEAN_TO_2], (((0, 0), (2, 30)),), (3, 7), (30, MINIMUM), None),
         ([FROZEN, UNCLEAN_TO_2], (((0, 0), (1, 30), (2, 40)),), (3, 7), (30, MINIMUM), None),
         # While nobody led nothing was committed, whatever the minimum was.
