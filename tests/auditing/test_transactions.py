@@ -178,6 +178,23 @@ def test_a_marker_on_a_conflicting_tail(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("epoch", "confidence"), [(3, "likely"), (6, "suspect")], ids=["it led", "it has come to lead since"]
+)
+def test_a_leader_that_was_copied_before_it_led_may_have_the_marker(
+    tmp_path: Path, epoch: int, confidence: str
+) -> None:
+    """Broker 2 led in epoch 2, broker 1 leads in epoch 3, or in 6, of which its files know nothing: it may have followed meanwhile."""
+    brokers = {
+        1: Replica([*SHARED_OPEN, *written(15, 20, 0, "old "), *written(20, 25, 3) * (epoch == 3)], high_watermark=15),
+        2: Replica([*SHARED_OPEN, commit_marker(15, leader_epoch=2)], high_watermark=15),
+    }
+    answer = audit(tmp_path, brokers, source="user", leader_epoch=epoch)
+    assert answer.one("TXN-MARKER-LOST", 2) == ("medium", confidence, 15, 16)
+    is_open = "broker 1, which leads, may have them, and the log" in answer.messages("TXN-MARKER-LOST")[0]
+    assert is_open == (confidence == "suspect")
+
+
+@pytest.mark.parametrize(
     ("value", "is_told"),
     [
         (log_value(PRODUCER, 1, ONGOING, {TOPIC: [0]}, updated=OVER), True),
@@ -333,11 +350,11 @@ def test_what_the_leader_aborts_and_another_log_commits_is_told(
         assert not answer.found("TXN-MARKER-LOST") and not answer.found("HWM-LOSS"), answer
 
 
-def test_what_a_leader_that_is_not_here_may_not_abort_is_likely_only(tmp_path: Path) -> None:
+def test_what_a_leader_that_is_not_here_may_not_abort_is_open(tmp_path: Path) -> None:
     ends = {1: _marker(15, "ABORT"), 2: _marker(15, "COMMIT", 0)}
     brokers = {one: Replica([*SHARED_OPEN, end], high_watermark=15) for one, end in ends.items()}
     answer = audit(tmp_path, brokers, leader=3, isr=(3,), replicas=(1, 2, 3))
-    assert answer.one("TXN-ABORTED", 2)[:2] == ("medium", "likely")
+    assert answer.one("TXN-ABORTED", 2)[:2] == ("medium", "suspect")
     assert "broker 3, which leads, may have them, and its log is not here" in answer.messages("TXN-ABORTED")[0]
 
 

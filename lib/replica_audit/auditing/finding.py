@@ -155,6 +155,11 @@ def likely(found: Finding, why: str | None) -> Finding:
     return found._replace(confidence="likely", message=f"{found.message}; {why}")
 
 
+def suspect(found: Finding, why: str | None) -> Finding:
+    """Lower a finding to suspect for the reason `why`, a clause; unchanged without a reason."""
+    return found if why is None else found._replace(confidence="suspect", message=f"{found.message}; {why}")
+
+
 def why_undecided(case: Case, item: Comparison, run: DivergentRange) -> str | None:
     """Clause on why the committed records of a run may not be lost; None if they are lost."""
     return case.why_later(item, run) or case.why_on_leader(run.start_offset, run.replica_epoch)

@@ -13,6 +13,8 @@ from replica_audit.auditing.finding import (
     finding,
     likely,
     name_holder,
+    suspect,
+    why_undecided,
 )
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
@@ -223,9 +225,19 @@ def _marker_lost(
     again = (
         f"likely, not proven: its coordinator may have written it again since broker {leader} was copied, or may yet"
     )
-    found = likely(found, None if is_over else again)
-    # The reference may have been copied before the leader had the same marker.
-    yield doubted(likely(found, case.why_on_leader(marker.base_offset)), item)
+    why = _why_on_leader(case, item, marker)
+    yield doubted(suspect(found, why) if why or is_over else likely(found, again), item)
+
+
+def _why_on_leader(case: Case, item: Comparison, marker: Batch) -> str | None:
+    """Clause on why the leader may have a marker of a follower's conflicting tail by now; None if it cannot."""
+    inside = (run for run in item.runs if run.start_offset <= marker.base_offset < run.end_offset)
+    for run in inside:
+        if why := why_undecided(case, item, run):
+            return why
+        if case.why_others_lost(run) is not None:
+            return case.why_leaders
+    return case.why_on_leader(marker.base_offset)
 
 
 def _is_due(
@@ -282,8 +294,7 @@ def _aborted(case: Case, item: Comparison, apart: EndedApart) -> Finding:
             ),
         ],
     )
-    # The reference may have been copied before the leader had the same marker.
-    return doubted(likely(found, case.why_on_leader(marker.base_offset)), item)
+    return doubted(suspect(found, _why_on_leader(case, item, marker)), item)
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
