@@ -83,6 +83,8 @@ UP_KINDS: frozenset[CaptureKind] = frozenset(("live", "image"))
 #: Part of a replica that is in a snapshot; awaited: evidence of it, with bytes still wanted; named: no log dir of its broker is
 #: there, absent: one is, without the partition.
 CaptureState = Literal["whole", "partial", "awaited", "named", "absent"]
+#: What is missing of an absent replica if its broker has a directory of that name, of another topic id.
+OF_OTHER_TOPIC = "directory of this topic id"
 
 #: A copy of the metadata log relative to the others: used, the one that answers go by; agrees, with equal records; apart,
 #: records differ and which are right is unknown; stale, it lacks committed records; refused, its whole history does or is spliced.

@@ -177,7 +177,8 @@ class CaptureRow(NamedTuple):
     """assignment, isr, elr: the present state; metadata_log: any state of the history; checkpoint: a checkpoint file of a log
     dir without the partition; voters: a control record of the metadata log, `quorum-state`, or a snapshot of the log"""
     missing: Sequence[str]
-    """names of files, the word directory, the number of wanted bytes, or the log with which it led last, that it uses, or on its former disk"""
+    """names of files, the word directory (of this topic id, where another one's is there), the number of wanted bytes, or
+    the log with which it led last, that it uses, or on its former disk"""
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
     elr, leads, isr, led_before_unclean, isr_before_unclean, isr_before_crash, former_disk, no_history; null: it does not, or it was captured"""

@@ -523,6 +523,8 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Broker 3 was captured without *.log and is needed (no history says how it left the in-sync replicas): orders-0."),
     (lambda path: audit_whole(FIXTURES / "lagging"),
      "Broker 2 was captured without this partition: __consumer_offsets-0."),
+    (lambda path: audit_whole(FIXTURES / "recreated-1-before"),
+     "Broker 2 was captured with a directory of another topic id in place of these partitions: orders-0 and orders-1."),
     (lambda path: audit_whole(SAMPLES / "lost-quorum"),
      f"If a majority of the controllers lost their disks, replica-audit quorum {shlex.quote(str(SAMPLES / 'lost-quorum'))} says "
      "which copy of the metadata log is the right one."),

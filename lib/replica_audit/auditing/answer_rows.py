@@ -32,6 +32,7 @@ from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import (
+    OF_OTHER_TOPIC,
     PROTOCOLS,
     PUT_ASIDE,
     SEVERITIES,
@@ -89,9 +90,18 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     rows: list[tuple[int, str | None, CaptureState, list[str]]] = [
         (directory.broker_id, directory.log_dir, state, missing) for directory, state, missing in copies
     ]
+    foreign = audit.foreign if audit.case is None else audit.case.foreign
+    of_other_topic = {facts.broker_id for facts in foreign}
     for broker_id in sorted({*evidence.named, *needed, *evidence.orphaned} - copied):
         is_here = broker_id in evidence.options.brokers
-        rows.append((broker_id, None, "absent" if is_here else "named", [_DIRECTORY]))
+        rows.append(
+            (
+                broker_id,
+                None,
+                "absent" if is_here else "named",
+                [OF_OTHER_TOPIC if broker_id in of_other_topic else _DIRECTORY],
+            )
+        )
     for broker_id, log_dir, state, missing in rows:
         named_by = _named_by(broker_id, evidence)
         yield CaptureRow(topic, partition, broker_id, log_dir, state, named_by, missing, needed.get(broker_id))

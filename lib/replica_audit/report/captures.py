@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
-from replica_audit.literals import CaptureState, Need
+from replica_audit.literals import OF_OTHER_TOPIC, CaptureState, Need
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.conditions import STATES, is_incomplete, is_of_voter, whole_audit
 from replica_audit.report.layout import clean
@@ -100,6 +100,8 @@ def _tell(group: MissingReplicas, noun: str) -> Sentence:
         number = len(nodes)
         files = join_some([clean(name) for name in missing], _FILES, "file")
         was = _WAS[state].format(files=files, these=these)
+        if missing == (OF_OTHER_TOPIC,):
+            was = f"captured with a directory of another topic id in place of {these}"
         clause = f"{name_ids(noun, nodes)} {verb(number, 'was', 'were')} {was}"
         if needed:
             clause += f" and {verb(number, 'is', 'are')} needed ({_why(needed, number)})"
