@@ -108,7 +108,7 @@ def test_only_what_is_compared_is_a_replica_and_logs_beside_it_are_by_kind() -> 
         log(1, role="earlier", log_dir="was"),
     ]
     for costs in ([cost(1, 1)], []):
-        for matrix in matrices(replicas=[log(1), *beside], elections=costs):
+        for matrix in some(matrices(replicas=[log(1), *beside], elections=costs)):
             assert [*matrix.replicas[PLACE]] == [1]
             assert [one.log_dir for one in matrix.other_disks(PLACE, 2)] == ["old"]
             assert matrix.future_copies(PLACE, 2) == ["move"]
@@ -301,7 +301,7 @@ def test_records_are_taken_from_where_a_replica_parts_from_the_candidate_and_fro
     rows = [log(2, 14), log(4, role="earlier", log_dir="was")]
     for lost, replicas in ((4, [source(2, 8, 14, 4)]), (0, [])):
         own = cost(1, 1, lost_records=lost, beside=beside)
-        for matrix in matrices(replicas=rows, elections=[own, cost(1, 2, lost_held=4, lost_from=8)]):
+        for matrix in some(matrices(replicas=rows, elections=[own, cost(1, 2, lost_held=4, lost_from=8)])):
             assert matrix.sources(PLACE, 1) == (*replicas, copy)
 
 
