@@ -344,7 +344,7 @@ def _promised_dropped(case: Case) -> int | None:
         run.cause
         for item in case.comparisons
         for run in item.runs
-        if run.conflicting and run.start_offset >= item.replay.kept_to
+        if run.conflicting and run.start_offset >= item.drops_from(item.protocol)
     )
 
 

@@ -176,6 +176,7 @@ def test_a_cut_inside_a_batch_takes_the_whole_of_it(tmp_path):
     answer = audit(tmp_path, brokers, isr=(1,), protocol="kip-101")
     assert answer.one("TRN-MID-BATCH", 2)[:3] == ("medium", "proven", 17)
     assert answer.cut(2, "kip-101")["dropped_records"] == 9
+    assert answer.tables["partitions"][0]["promised_dropped"] is None, "nothing shows who was in sync: it was at most 0"
     assert answer.messages("TRN-REPLAY-GAP") == [
         "broker 2 keeps everything below 12 under kip-101, but agrees with broker 1 only up to 12: a hole stays at offsets 12 to 16"
     ]
