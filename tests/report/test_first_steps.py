@@ -283,4 +283,5 @@ def test_a_directory_is_moved_away_before_its_broker_follows_as_it_is(
     moved = [one for one in told if one.startswith("Move orders-0 of broker 1 out of its log directory")]
     assert bool(moved) == is_said, told
     assert all("mv -T -- LOG_DIR_OF_1/orders-0 put-aside-1/orders-0" in one for one in moved)
+    assert all("from the leader. Before: Broker 1 is down; put-aside-1 is on another disk" in one for one in moved)
     assert told[-1].endswith(f"replica-audit elect {tmp_path} --kafka-version 4.3.1")

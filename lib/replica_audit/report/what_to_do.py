@@ -96,7 +96,7 @@ def tell_what_to_do(results: Results) -> WhatToDo:
     aside = [step for step in done if step.action == "put_aside"]
     first = (
         *(_tell_step(step) for step in done if step.action in SAFE),
-        *map(_tell_step, aside),
+        *(_tell_step(step, is_alone=True) for step in aside),
         *_decide(results, plan, asking, is_more=bool(aside)),
         *(_tell_step(step) for step in done if step.action in AFTERWARDS),
     )
@@ -133,9 +133,9 @@ def first_steps(plan: Plan) -> list[Step]:
     return found
 
 
-def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
+def _tell_step(step: Step, left_out: int = 0, *, is_alone: bool = False) -> ToldStep:
     """Describe a step, its first clause stressed if it keeps records safe; `left_out` is the number of following steps that do
-    the same elsewhere."""
+    the same elsewhere. With its conditions if it `is_alone`, without those that the plan has before it."""
     commands = tuple(map(clean, step.commands))
     files = (
         tell_long_file(name, content)
@@ -152,6 +152,8 @@ def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
         # Commands of replica-audit run where it is installed.
         if commands and (step.brokers or step.controllers) and not commands[0].startswith("replica-audit "):
             rest += " On each node:" if step.controllers else f" On the broker{'' if len(commands) == 1 else 's'}:"
+    if is_alone:
+        rest += f" Before: {clean('; '.join(step.before))}."
     if left_out:
         rest += f" {end_sentence(tell_left_out(step, left_out))}"
     return ToldStep(("", lead, rest) if lead else (rest,), (*files, *commands), step.number)
