@@ -47,10 +47,10 @@ def _removable(snapshot: Path) -> Iterator[Path]:
 
 def take_away(snapshot: Path, without: Iterable[str], target: Path) -> None:
     """Write at `target` what is left of `snapshot`; files are linked, not copied, where that can be done."""
-    gone = {snapshot / path for path in without}
+    gone = {str(snapshot / path) for path in without}
 
     def passed_over(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if Path(folder) / name in gone]
+        return [name for name in names if os.path.join(folder, name) in gone]
 
     shutil.copytree(snapshot, target, ignore=passed_over, copy_function=link)
 

@@ -30,13 +30,19 @@ class FieldReader:
         return len(self._data) - self._position
 
     def take(self, count: int) -> bytes:
-        if not 0 <= count <= self.left:
-            raise MessageError(f"expected {count} bytes at byte {self._position} of the message, found {self.left}")
-        self._position += count
-        return self._data[self._position - count : self._position]
+        begin, end = self._position, self._position + count
+        if not begin <= end <= len(self._data):
+            raise MessageError(f"expected {count} bytes at byte {begin} of the message, found {self.left}")
+        self._position = end
+        return self._data[begin:end]
 
     def uvarint(self) -> int:
         """An unsigned varint of at most 32 bits: seven bits per byte, lowest first."""
+        first = self._data[self._position : self._position + 1]
+        if first and first[0] < 0x80:
+            # Nearly all are of one byte.
+            self._position += 1
+            return first[0]
         value = 0
         for number in range(5):
             byte = self.take(1)[0]
