@@ -153,6 +153,19 @@ def test_what_lies_past_the_end_of_a_leader_that_may_have_it_is_not_lost(
     assert numbers(costs)[2] == (0, 0, 0, 0, 10)
 
 
+@pytest.mark.parametrize(
+    ("own", "lost"),
+    [(OURS, 0), (batch(29, 33, epoch=2), 10), (batch(25, 29, epoch=2), 10), (batch(20, 24, epoch=2), 10)],
+)
+def test_what_a_cleaner_may_have_removed_is_not_lost_unless_another_leader_wrote_some_of_it(
+    own: Batch, lost: int
+) -> None:
+    held = Held()
+    leader, follower = held.log(1, *COMMON[:2], own, compacted=True), held.log(2, *COMMON)
+    costs = held.costs(leader, compared(follower, cut=min(own.base_offset, 20)))
+    assert (costs[1].lost_records, costs[1].lost_at_most) == (lost, bool(lost))
+
+
 HOLED = (*COMMON[:1], *COMMON[2:])
 
 

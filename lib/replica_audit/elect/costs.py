@@ -390,9 +390,10 @@ class _Copies(NamedTuple):
 
 
 def _was_cleaned(facts: ReplicaFacts, item: CommittedRange) -> bool:
-    """True if a compacted log had the records too, by its lineage: its cleaner removed them, not an election."""
+    """True if a compacted log had the records too, all of them, by its lineage: its cleaner removed them, not an election."""
     piece = item.piece
     epoch = item.leader_epoch
     if epoch is None or piece.end_offset > facts.log_end_offset:
         return False
-    return replay_lineage(facts, tiered=False).epoch_for_offset(piece.start_offset) == epoch
+    lineage = replay_lineage(facts, tiered=False)
+    return lineage.epoch_for_offset(piece.start_offset) == lineage.epoch_for_offset(piece.end_offset - 1) == epoch

@@ -300,7 +300,8 @@ class CompactedPair:
         """Compare the keys in doubt over [floor, end), given their latest records in batches that both have, and the `_limits` of both.
 
         `goes_on`: the longer side has a later record, which makes a key incomparable; `excused`: that, or a transaction does. If one
-        side has no record of a key, a tombstone below its cleaner's end deleted the key; the other side's cleaner may lag.
+        side has no record of a key, a tombstone below its cleaner's end deleted the key; the other side's cleaner may lag. A follower loses
+        what is past a conflict, and with it the later records for which its cleaner had removed others.
         """
         theirs, their_alive = _newer(doubts.reference, shared)
         own, own_alive = _newer(doubts.follower, shared)
@@ -309,7 +310,7 @@ class CompactedPair:
         for gone, (blind_end, cleaned_end) in zip((theirs, own), limits, strict=True):
             if blind_end > self.floor:
                 excused |= gone < blind_end
-            if cleaned_end > self.end:
+            if cleaned_end > self.end and not (gone is own and self.is_conflict):
                 cleaned |= gone < 0
         kept = differ & cleaned & ~excused & own_alive & (theirs < 0)
         excused |= cleaned
