@@ -189,20 +189,33 @@ def test_a_follower_that_was_down_while_a_tombstone_came_and_went_keeps_the_valu
     assert [row["severity"] for row in answer.found("DIV-KEY-STATE", 2)] == ["medium"] * is_behind, answer
 
 
+def _of_keys(base: int, epoch: int, keys: str) -> bytes:
+    """A batch with a value of each key, or nothing for `.`."""
+    records = [Record(one.encode(), b"1", offset_delta=number) for number, one in enumerate(keys) if one != "."]
+    return encode_batch(base, records, epoch, last_offset_delta=len(keys) - 1)
+
+
 @pytest.mark.parametrize(("key", "is_kept"), [("b", False), ("f", True)])
 def test_a_key_that_the_leader_has_again_past_where_the_logs_part_is_not_kept(tmp_path, key, is_kept):
     """Broker 2 is cut at 5, and fetches the later record of the key."""
-
-    def batch(base: int, epoch: int, *keys: str) -> bytes:
-        records = [Record(one.encode(), b"1", offset_delta=number) for number, one in enumerate(keys) if one]
-        return encode_batch(base, records, epoch, last_offset_delta=len(keys) - 1)
-
     brokers = {
-        1: Replica([batch(0, 0, "a", "", "c", "d", "e"), batch(5, 2, "g", "h", "i", key, "j")], first_base_offset=0),
-        2: Replica([batch(0, 0, "a", "b", "c", "d", "e"), batch(5, 1, "y", "z")], first_base_offset=0),
+        1: Replica([_of_keys(0, 0, "a.cde"), _of_keys(5, 2, f"ghi{key}j")], first_base_offset=0),
+        2: Replica([_of_keys(0, 0, "abcde"), _of_keys(5, 1, "yz")], first_base_offset=0),
     }
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,), quiesced=True)
     assert bool(answer.found("DIV-KEY-STATE", 2)) is is_kept, answer
+
+
+@pytest.mark.parametrize(("key", "is_lacked"), [("b", False), ("f", True)])
+def test_a_follower_lacks_what_its_cleaner_removed_for_a_record_that_is_cut(tmp_path, key, is_lacked):
+    """Broker 2 had b again at 5, where it is cut; not told if it fetches a later record of b."""
+    brokers = {
+        1: Replica([_of_keys(0, 0, "abcde"), _of_keys(5, 2, f"ghi{key}j")], first_base_offset=0),
+        2: Replica([_of_keys(0, 0, "a.cde"), _of_keys(5, 1, "bz")], first_base_offset=0),
+    }
+    answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,), quiesced=True)
+    told = [row["message"].rpartition(": ")[2] for row in answer.found("DIV-KEY-STATE", 2)]
+    assert told == ["1 gone from broker 2 and still there on broker 1"] * is_lacked
 
 
 def test_a_cleaner_that_was_not_there_yet_cannot_have_deleted_it_past_the_shorter_end(tmp_path):

@@ -307,10 +307,11 @@ class CompactedPair:
         own, own_alive = _newer(doubts.follower, shared)
         differ = (theirs != own) & (their_alive | own_alive)
         cleaned = np.zeros_like(excused)
-        for gone, (blind_end, cleaned_end) in zip((theirs, own), limits, strict=True):
+        is_cut = (False, self.is_conflict)
+        for gone, (blind_end, cleaned_end), loses_later in zip((theirs, own), limits, is_cut, strict=True):
             if blind_end > self.floor:
                 excused |= gone < blind_end
-            if cleaned_end > self.end and not (gone is own and self.is_conflict):
+            if cleaned_end > self.end and not loses_later:
                 cleaned |= gone < 0
         kept = differ & cleaned & ~excused & own_alive & (theirs < 0)
         excused |= cleaned
