@@ -35,6 +35,8 @@ class LiveCopy:
 
     cluster: Cluster
     """As who leads is read."""
+    copies: Cluster
+    """What was copied, as if a cluster had it."""
     audit: PartitionAudit
     went_down_midway: frozenset[int]
     """Brokers that went down while they were copied: a file of theirs is older than their copy of the metadata log, which reaches to
@@ -126,7 +128,7 @@ def copy_live(
     audit = conclude(ComparisonPlan(replace(evidence, leadership=leadership, options=known)), batches)
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
     story = f"{', '.join(times)}, leadership by {source} at {until}: {audit.verdict}\n{told}\n{narrate(seed, cluster)}"
-    return LiveCopy(now, audit, frozenset(midway) & frozenset(gone), story)
+    return LiveCopy(now, mixed, audit, frozenset(midway) & frozenset(gone), story)
 
 
 def _as_now(cluster: Cluster) -> Cluster:

@@ -8,6 +8,7 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
+from tests.property.live_copies import copy_live
 from tests.property.prefixes import lineage_of_batches, lineage_of_cache
 
 from replica_audit.auditing.comparison_plan import ComparisonPlan
@@ -85,4 +86,32 @@ def test_the_predicted_loss_is_what_the_cluster_loses(protocol: str, lost_tails:
                     assert max(one.kept_to, cluster.replicas[one.broker_id].log_start) == kept, (
                         f"broker {one.broker_id}; {told}"
                     )
+    assert lossy > 10
+
+
+def gone(of: Cluster, after: Cluster) -> set[bytes]:
+    """`lost`, without what retention or DeleteRecords took from any log."""
+    start = max(replica.first_offset for one in (of, after) for replica in one.replicas.values())
+    bases = {one.content: one.base_offset for replica in of.replicas.values() for one in replica.batches}
+    return {content for content in lost(of, after) if bases[content] >= start}
+
+
+def test_what_copies_of_a_running_cluster_have_and_an_election_loses_is_named() -> None:
+    """Lost is what nobody has any more, whether the brokers start with their copies or with what they have by now."""
+    lossy = 0
+    for seed in range(7_000_000, 7_000_000 + max(60, HISTORIES // 8)):
+        found = copy_live(seed, timed=True, lost_tails=False)
+        copies, now = found.copies, found.cluster
+        for replica in copies.replicas.values():
+            replica.cache = list(lineage_of_batches(replica))
+        _, batches = to_model(copies)
+        for cost in candidate_costs(found.audit, batches):
+            unnamed = gone(copies, carried_out(copies, cost.broker_id))
+            unnamed -= {
+                one.content for replica in carried_out(now, cost.broker_id).replicas.values() for one in replica.batches
+            }
+            numbers = {one.content: one.end_offset - one.base_offset for one in now.committed.values()}
+            committed = sum(numbers[content] for content in unnamed & now.committed.keys())
+            assert committed <= cost.lost_acknowledged, f"{committed}; candidate {cost}; seed {seed}, {found.story}"
+            lossy += bool(committed)
     assert lossy > 10
