@@ -12,6 +12,7 @@ from tests.support.planted import marked_batch
 from tests.support.samples import SAMPLES
 from tests.support.stored_rows import stored
 
+from replica_audit import audit
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.errors import UsageError
 from replica_audit.progress import Progress
@@ -55,6 +56,13 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     assert without_run(since) == without_run(results)
     with pytest.raises(UsageError, match="no finished audit with audit_id none"):
         run_audit(spark, snapshot_id, replace(own, since="none"), Progress())
+    # A run says so before it reads the snapshot.
+    begun = len(attempts(Warehouse(warehouse), "ingest"))
+    with pytest.raises(
+        UsageError, match="no finished audit with audit_id none .* --columns audit_id,finished,verdict lists them"
+    ):
+        audit(spark, str(SAMPLES / "zombie"), warehouse=warehouse, since="none")
+    assert len(attempts(Warehouse(warehouse), "ingest")) == begun
 
     # In the warehouse that knows it a full scan finds what is there, and adds nothing.
     rows = len(stored(Warehouse(warehouse), "batches", ("topic",)))

@@ -183,7 +183,8 @@ def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_fir
 
 def test_an_unknown_audit_is_told(sample: Ran) -> None:
     with pytest.raises(
-        UsageError, match="no finished audit with audit_id none-such in .*: replica-audit run SNAPSHOT --warehouse "
+        UsageError,
+        match="no finished audit with audit_id none-such in .*: replica-audit history .* --columns audit_id,finished,verdict lists them",
     ):
         load_results(sample.warehouse, "none-such", "high")
 

@@ -188,8 +188,12 @@ def audit_snapshot(
     """
     from replica_audit.spark.catalogs import open_warehouse
     from replica_audit.spark.pipeline import run_audit, run_ingest
+    from replica_audit.warehouse.attempts import latest_attempt
     from replica_audit.warehouse.past_audits import load_earlier
 
+    if settings.since:
+        # The ingest may take hours.
+        latest_attempt(open_warehouse(spark, settings), "audit", audit_id=settings.since)
     if stage is not None:
         stage.load()
     snapshot_id = run_ingest(spark, path, settings, progress)

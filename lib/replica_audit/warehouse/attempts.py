@@ -108,6 +108,8 @@ def latest_attempt(warehouse: StoredTables, stage: str, **equals: str | None) ->
         if stage == "audit" and not equals and finished_attempts(warehouse, "ingest"):
             said.append("a snapshot is ingested")
             command = f"replica-audit audit {option} audits it"
+        elif stage == "audit" and finished_attempts(warehouse, stage):
+            command = f"replica-audit history {option} --columns audit_id,finished,verdict lists them"
         raise UsageError(f"{'; '.join(said)}: {command}")
     return rows[-1]
 
