@@ -79,10 +79,17 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
 def test_the_terminal_adds_up_to_the_headline(capture: str, records: int, committed: int, brokers: set[int]) -> None:
     text = render_summary(answers(capture))
     table = text[text.index("TOPIC") :].split("\n\n")[0]
-    assert sum(int(number) for number in re.findall(r"\((\d+) committed\)", table)) == committed
+    assert sum(int(number) for number in re.findall(r"\((\d+) (?:likely )?committed\)", table)) == committed
 
 
 def test_the_only_partition_with_a_loss_is_not_summed_up() -> None:
     found = audit_whole(SAMPLES / "zombie")
     text = render_markdown(found, build_verdict(found, "high"))
     assert "10 records at offsets 40 to 49 exist only on broker 2" in text and "In all" not in text
+
+
+@pytest.mark.parametrize(
+    ("sample", "lost"), [("kip279-1-before", "9 (9 likely committed)"), ("last-replica-standing", "7 (7 committed)")]
+)
+def test_the_table_says_of_a_loss_that_it_is_likely(sample: str, lost: str) -> None:
+    assert lost in render_summary(audit_whole(SAMPLES / sample))

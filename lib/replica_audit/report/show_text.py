@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from replica_audit.auditing.catalogue import leaves_commitment_open
 from replica_audit.literals import UNSEEN, VERDICTS
 from replica_audit.model import OffsetRange, joined
 from replica_audit.report.answer import build_answer
@@ -125,7 +126,8 @@ def _partition_table(results: Results) -> list[str]:
 def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequence[FindingRow]) -> list[str]:
     lost = render_lost(row, row.lost_records)
     if row.lost_committed:
-        lost += f" ({row.lost_committed} committed)"
+        is_open = any(map(leaves_commitment_open, present(findings)))
+        lost += f" ({row.lost_committed} {'likely ' if is_open else ''}committed)"
     by_broker: dict[int, list[OffsetRange]] = defaultdict(list)
     for item in divergent:
         by_broker[item.broker_id].append(OffsetRange(item.start_offset, item.end_offset))
