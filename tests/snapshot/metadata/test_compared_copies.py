@@ -79,3 +79,13 @@ def test_a_voter_that_was_formatted_anew_may_not_vote(tmp_path: Path) -> None:
     anew = MetadataLog({0: b""}, voters=VOTERS, directory_id=make_uuid("new"))
     found = rows(tmp_path, own | {102: anew})
     assert [found[node].may_vote for node in VOTERS] == [True, True, False]
+
+
+def test_a_log_that_begins_within_a_batch_of_another_parts_there(tmp_path: Path) -> None:
+    """Batches are replicated whole, so that it is another history, although no two batches begin at one offset."""
+    begun = MetadataLog({4: moved(4)}, {(4, 1): write.snapshot([])}, VOTERS)
+    found = rows(tmp_path / "within", {100: WHOLE, 101: begun, 102: WHOLE, 1: WHOLE}, clean=(1,))
+    assert (found[100].parts_at, found[101].parts_at, found[101].start_offset) == (None, 4, 4)
+    at_batch = MetadataLog({3: LATE}, {(3, 1): write.snapshot([])}, VOTERS)
+    found = rows(tmp_path / "at", {100: WHOLE, 101: at_batch, 102: WHOLE, 1: WHOLE}, clean=(1,))
+    assert (found[101].parts_at, found[101].standing) == (None, "agrees")

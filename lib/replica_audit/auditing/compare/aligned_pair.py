@@ -96,19 +96,17 @@ def _decide(
         conflicting += ranges
         if not ranges:
             yield item._replace(kind="format" if item.kind == "format" else "batching", compared=True)
-    sides: tuple[tuple[DifferenceKind, NDArray[np.void], NDArray[np.void], tuple[Batch, ...], int], ...] = (
-        ("hole_there", window.own, window.theirs, window.their_batches, reference.log_end_offset),
-        ("hole_here", window.theirs, window.own, window.own_batches, follower.log_end_offset),
+    sides: tuple[tuple[DifferenceKind, NDArray[np.void], NDArray[np.void], int], ...] = (
+        ("hole_there", window.own, window.theirs, reference.log_end_offset),
+        ("hole_here", window.theirs, window.own, follower.log_end_offset),
     )
-    for kind, one, other, other_batches, other_end in sides:
+    for kind, one, other, other_end in sides:
         rows = one[offsets_only_in(one, other)]
         rows = rows[(rows["offset"] >= floor) & (rows["offset"] < other_end)]
         for stretch in _stretches(rows):
             start = int(stretch["offset"][0])
             end = int(stretch["offset"][-1]) + 1
             if window.cannot_read(start, end) or any(part.overlaps(start, end) for part in conflicting):
-                continue
-            if any(batch.base_offset <= start < batch.end_offset and _thinned(batch) for batch in other_batches):
                 continue
             epoch = or_none(int(stretch["leader_epoch"][0]))
             batches = Batches.of(
@@ -126,11 +124,6 @@ def _stretches(rows: NDArray[np.void]) -> list[NDArray[np.void]]:
         return []
     breaks = (np.diff(rows["offset"]) != 1) | (np.diff(rows["leader_epoch"]) != 0)
     return np.split(rows, np.flatnonzero(breaks) + 1)
-
-
-def _thinned(batch: Batch) -> bool:
-    """True for a batch of magic 2 with fewer records than offsets: the topic was compacted once, whatever its policy is now."""
-    return batch.magic >= 2 and batch.record_count < batch.end_offset - batch.base_offset
 
 
 class Records(NamedTuple):

@@ -33,10 +33,9 @@ _WINDOW_BYTES = 4 << 20
 
 
 class Window(NamedTuple):
-    """Batches of both sides in a range of offsets that no other batch overlaps, with their records by offset."""
+    """A range of offsets that no other batch overlaps: the follower's batches, and the records of both sides by offset."""
 
     own_batches: tuple[Batch, ...]
-    their_batches: tuple[Batch, ...]
     own: NDArray[np.void]
     """Records of the follower (`RECORD_DTYPE`)."""
     theirs: NDArray[np.void]
@@ -122,7 +121,7 @@ class RecordComparison:
             unread = [OffsetRange(batch.base_offset, batch.end_offset) for batch in both if not batch.crc_valid]
             mine, unread_mine = self.rows(follower, own_part)
             their, unread_theirs = self.rows(reference, their_part)
-            yield Window(own_part, their_part, mine, their, (*unread, *unread_mine, *unread_theirs))
+            yield Window(own_part, mine, their, (*unread, *unread_mine, *unread_theirs))
 
 
 def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tuple[Batch, ...], tuple[Batch, ...]]]:
