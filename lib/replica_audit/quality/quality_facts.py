@@ -118,7 +118,7 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
     doubted = {
         (one.topic, one.partition, one.broker_id)
         for one in results.findings
-        if one.confidence == "suspect" and one.code in codes_with("lost_tail")
+        if one.confidence == "suspect" and one.code in codes_with("two_moments")
     }
     audited_ms = parse_time(results.audit["started"])
     replicas = [
@@ -155,7 +155,7 @@ def _replica_facts(
     *,
     may_be_older: bool,
 ) -> ReplicaFactsRow:
-    """Facts of one replica, whose log `may_be_older` than its checkpoints: then it has no end to compare them with."""
+    """Facts of one replica, whose log `may_be_older` than checkpoints: then it has no end to compare them with."""
     start = replica.log_start_offset
     end = replica.log_end_offset
     end_of_checkpoints = None if may_be_older else end
@@ -181,7 +181,7 @@ def _replica_facts(
         recovery_point_above_end=_excess(replica.recovery_point_checkpoint, end_of_checkpoints),
         high_watermark_below_start=_excess(start, replica.high_watermark_checkpoint),
         lineage_conflicts=count_lineage_conflicts(replica.epochs, replica.checkpoint_epochs),
-        isr_shortfall=_isr_shortfall(replica, mark),
+        isr_shortfall=None if may_be_older else _isr_shortfall(replica, mark),
         sequence_gaps=None if replica.compacted else counts.sequence_gap + counts.border_sequence_gap,
         timestamps_ahead_ms=_excess(counts.latest_timestamp_ms, counts.copied_ms),
         capture_age_ms=_excess(audited_ms, counts.copied_ms),
