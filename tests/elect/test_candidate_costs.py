@@ -166,6 +166,29 @@ def test_what_a_cleaner_may_have_removed_is_not_lost_unless_another_leader_wrote
     assert (costs[1].lost_records, costs[1].lost_at_most) == (lost, bool(lost))
 
 
+LIMITED = MARK._replace(hw_upper=30, limiting_broker_id=2, bounding_brokers=frozenset({1, 2}))
+
+
+@pytest.mark.parametrize(
+    ("known", "changes", "possible"),
+    [
+        # Broker 2 may have fetched on: it has what was committed since, and broker 3 has not.
+        ({}, {}, {1: 0, 2: 0, 3: 5}),
+        ({"quiesced": True}, {}, {1: 0, 2: 0, 3: 0}),
+        ({}, {"was_down": True}, {1: 0, 2: 0, 3: 0}),
+        ({"high_watermark": LIMITED._replace(limiting_broker_id=None)}, {}, {1: 0, 2: 0, 3: 0}),
+    ],
+)
+def test_what_an_in_sync_replica_may_have_fetched_since_its_copy_is_possibly_committed(
+    known: dict[str, Any], changes: dict[str, Any], possible: dict[int, int]
+) -> None:
+    held = Held()
+    leader = held.log(1, *COMMON, OURS)
+    followers = compared(held.log(2, *COMMON, **changes), cut=30), compared(held.log(3, *COMMON), cut=30)
+    costs = held.costs(leader, *followers, **{"high_watermark": LIMITED, **known})
+    assert {broker: one.lost_possible for broker, one in costs.items()} == possible
+
+
 HOLED = (*COMMON[:1], *COMMON[2:])
 
 

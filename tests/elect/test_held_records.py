@@ -22,8 +22,6 @@ from replica_audit.segments.batch_rows import Batches
 
 #: Committed up to 30, and at most up to 36.
 MARK = HighWatermark(30, 36, 30, 30, "interval", "", "", "", None, True)
-#: The same, bounded by the end of broker 1.
-LIMITED = MARK._replace(limiting_broker_id=1)
 LEADER = log(1, (0, 0), (2, 20))
 FOLLOWER = log(2, (0, 0), (1, 30))
 
@@ -151,10 +149,6 @@ def lineage(*starts: tuple[int, int], **changes: Any) -> ReplicaFacts:
         ({"mark": MARK._replace(hw_upper=None)}, (30, 40)),
         ({"protocol": "kip-101"}, (30, 40)),
         ({"mark": MARK._replace(hw_upper=25)}, (30, 30)),
-        # Who bounds it may have fetched on: not if its broker was down, or all copies are of one moment.
-        ({"mark": LIMITED}, (30, 40)),
-        ({"mark": LIMITED, "quiesced": True}, (30, 36)),
-        ({"mark": LIMITED, "leader": lineage((0, 0), (2, 20), was_down=True)}, (30, 36)),
         # Below the leader's log start it may be of another history.
         ({"item": {"unproven_below_start": OffsetRange(12, 21)}}, (12, 36)),
         ({"item": {"unproven_below_start": OffsetRange(12, 20)}}, (30, 36)),

@@ -173,15 +173,6 @@ class Case:
             if problem.path in paths
         )
 
-    @cached_property
-    def may_have_fetched_on(self) -> bool:
-        """True if the replica whose log end bounds the high watermark from above may have more by now: its broker may run, and the
-        copies are not of one moment."""
-        limiting = self.high_watermark.limiting_broker_id
-        if self.tail.one_moment or limiting is None:
-            return False
-        return any(one.broker_id == limiting and not one.is_at_rest for one in self.replicas)
-
     def is_lost_tail(self, item: Comparison) -> bool:
         """True if the reference once had the records that a copy in `beside` has past its end, and skew of the copies does not explain
         them."""

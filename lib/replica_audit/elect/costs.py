@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -109,18 +110,13 @@ def candidate_costs(
         return ()
     candidates = case.candidates
     cuts = candidates.cuts
-    found = holdings_of(case, batches)
-    copies = _Copies(
-        case,
-        {facts.broker_id: found[facts.key] for facts in candidates.replicas},
-        [found[facts.key] for facts in candidates.beside],
-        brokers_past_leader(audit.findings),
-        may_have_lost_tail(case),
-        {one.broker_id for one in audit.findings if leaves_commitment_open(one)},
-        MarkerReader(read),
-    )
+    as_copied = _copies_of(audit, case, batches, read)
+    unbounded = _if_fetched_on(case)
+    by_now = as_copied if unbounded is None else _copies_of(audit, unbounded, batches, read)
+    bounding = case.high_watermark.bounding_brokers
     costs = []
     for facts in candidates.replicas:
+        copies = as_copied if facts.broker_id in bounding else by_now
         cost = copies.cost_under(facts, cuts.as_found[facts.key])
         if facts.may_recover:
             cost = greater_cost(cost, copies.cost_under(facts.recovering, cuts.recovered[facts.key]))
@@ -146,6 +142,34 @@ def greater_cost(cost: CandidateCost, other: CandidateCost) -> CandidateCost:
         lost_possible=acknowledged - committed,
         lost_at_most=True,
     )
+
+
+def _copies_of(
+    audit: PartitionAudit, case: Case, batches: Mapping[CopyKey, NDArray[np.void]], read: RecordSource | None
+) -> _Copies:
+    found = holdings_of(case, batches)
+    return _Copies(
+        case,
+        {facts.broker_id: found[facts.key] for facts in case.candidates.replicas},
+        [found[facts.key] for facts in case.candidates.beside],
+        brokers_past_leader(audit.findings),
+        may_have_lost_tail(case),
+        {one.broker_id for one in audit.findings if leaves_commitment_open(one)},
+        MarkerReader(read),
+    )
+
+
+def _if_fetched_on(case: Case) -> Case | None:
+    """The case without an upper bound of the high watermark, if the replica whose log end is that bound may have more by now: its broker
+    may run, and the copies are not of one moment.
+
+    Under a candidate whose end bounds it the bound holds: what was committed since, that candidate has.
+    """
+    mark = case.high_watermark
+    limiting = [one for one in case.replicas if one.broker_id == mark.limiting_broker_id]
+    if case.tail.one_moment or all(one.is_at_rest for one in limiting):
+        return None
+    return replace(case, high_watermark=mark._replace(hw_upper=None))
 
 
 def holdings_of(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) -> dict[CopyKey, ReplicaRecords]:

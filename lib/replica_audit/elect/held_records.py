@@ -354,7 +354,7 @@ def _shared(case: Case, facts: ReplicaFacts, start: int, leader_epoch: int | Non
     proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
     if leader_epoch is not None and _has_other_epoch(case.reference.facts, start, leader_epoch):
         proven = start
-    if mark.hw_upper is None or case.may_have_fetched_on or not keeps_committed(case.options.protocol):
+    if mark.hw_upper is None or not keeps_committed(case.options.protocol):
         return proven, case.reference.facts.log_end_offset
     return proven, max(mark.hw_upper, mark.proven_lower)
 
