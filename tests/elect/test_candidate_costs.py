@@ -20,6 +20,7 @@ from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch
 from replica_audit.elect.costs import CandidateCost, FollowerCost, candidate_costs, committed_ranges, greater_cost
 from replica_audit.model import ChunkDigest
+from replica_audit.protocol.loading import LoadedLog
 from replica_audit.segments.batch_rows import Batches
 
 COMMON = tuple(batch(at, at + 9) for at in (0, 10, 20))
@@ -187,6 +188,18 @@ def test_what_an_in_sync_replica_may_have_fetched_since_its_copy_is_possibly_com
     followers = compared(held.log(2, *COMMON, **changes), cut=30), compared(held.log(3, *COMMON), cut=30)
     costs = held.costs(leader, *followers, **{"high_watermark": LIMITED, **known})
     assert {broker: one.lost_possible for broker, one in costs.items()} == possible
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_candidate_in_sync_that_its_next_start_cuts_may_lose_what_was_committed_since(is_cut: bool) -> None:
+    """Broker 3 was down with as much as the leader; broker 2, whose end is the bound, may have fetched on."""
+    held = Held()
+    down = held.log(3, *COMMON, OURS, killed=True)
+    down = replace(down, loaded=LoadedLog(30 if is_cut else 35))
+    followers = compared(held.log(2, *COMMON), cut=30), compared(down, cut=35)
+    mark = LIMITED._replace(bounding_brokers=frozenset({1, 2, 3}))
+    costs = held.costs(held.log(1, *COMMON, OURS), *followers, high_watermark=mark)
+    assert costs[3].lost_possible == (5 if is_cut else 0)
 
 
 HOLED = (*COMMON[:1], *COMMON[2:])

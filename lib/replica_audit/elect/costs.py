@@ -113,15 +113,19 @@ def candidate_costs(
     as_copied = _copies_of(audit, case, batches, read)
     unbounded = _if_fetched_on(case)
     by_now = as_copied if unbounded is None else _copies_of(audit, unbounded, batches, read)
-    bounding = case.high_watermark.bounding_brokers
+
+    def cost_under(facts: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> CandidateCost:
+        is_whole = facts.following_end_offset >= facts.log_end_offset
+        has_all = is_whole and facts.broker_id in case.high_watermark.bounding_brokers
+        return (as_copied if has_all else by_now).cost_under(facts, cuts_of)
+
     costs = []
     for facts in candidates.replicas:
-        copies = as_copied if facts.broker_id in bounding else by_now
-        cost = copies.cost_under(facts, cuts.as_found[facts.key])
+        cost = cost_under(facts, cuts.as_found[facts.key])
         if facts.may_recover:
-            cost = greater_cost(cost, copies.cost_under(facts.recovering, cuts.recovered[facts.key]))
+            cost = greater_cost(cost, cost_under(facts.recovering, cuts.recovered[facts.key]))
         if cuts.raised:
-            cost = greater_cost(cost, copies.cost_under(facts.raised, cuts.raised[facts.key]))
+            cost = greater_cost(cost, cost_under(facts.raised, cuts.raised[facts.key]))
         costs.append(cost)
     return tuple(costs)
 
@@ -163,7 +167,7 @@ def _if_fetched_on(case: Case) -> Case | None:
     """The case without an upper bound of the high watermark, if the replica whose log end is that bound may have more by now: its broker
     may run, and the copies are not of one moment.
 
-    Under a candidate whose end bounds it the bound holds: what was committed since, that candidate has.
+    Under a candidate whose end bounds it the bound holds, unless its next start cuts its log: what was committed since, it has.
     """
     mark = case.high_watermark
     limiting = [one for one in case.replicas if one.broker_id == mark.limiting_broker_id]
