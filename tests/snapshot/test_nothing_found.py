@@ -139,9 +139,10 @@ def test_a_snapshot_that_may_not_be_read(tmp_path, monkeypatch):
     assert told(tmp_path) == f"{tmp_path} cannot be read: Permission denied; run this as a user that can"
 
 
-def test_a_store_that_refuses_its_listing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("told_by_store", [(13, "Permission denied"), ("Permission denied",)])
+def test_a_store_that_refuses_its_listing(told_by_store, tmp_path, monkeypatch):
     def refuse(*_):
-        raise PermissionError(13, "Permission denied", str(tmp_path))
+        raise PermissionError(*told_by_store)
 
     monkeypatch.setattr("replica_audit.snapshot.opening.discover", refuse)
     assert told(tmp_path) == f"{tmp_path} cannot be read: Permission denied; run this as a user that can"

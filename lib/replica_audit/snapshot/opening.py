@@ -118,7 +118,7 @@ def open_location(uri: str) -> Snapshot:
     return snapshot
 
 
-def _forbidden(uri: str, reason: str | None) -> InputError:
+def _forbidden(uri: str, reason: str) -> InputError:
     return InputError(f"{uri} cannot be read: {reason}; run this as a user that can")
 
 
@@ -159,7 +159,7 @@ def _open_with_leadership(
     try:
         inventory = discover(snapshot, topics, spreading)
     except PermissionError as error:
-        raise _forbidden(uri, error.strerror) from error
+        raise _forbidden(uri, error.strerror or str(error)) from error
     named = inventory.replica_count or inventory.leaderships or inventory.progress_files
     if topics and inventory.topics and not named:
         known = ", ".join(inventory.topics[:10]) or "none"
