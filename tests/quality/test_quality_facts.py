@@ -255,6 +255,14 @@ def test_a_member_of_the_isr_reaches_the_proven_high_watermark(values, marked, s
     assert fact(values, **marked)["isr_shortfall"] == shortfall
 
 
+@pytest.mark.parametrize(("confidence", "shortfall"), [("likely", 3), ("suspect", None)])
+def test_a_member_of_the_isr_whose_copy_may_be_older_falls_short_of_nothing(confidence, shortfall):
+    short = finding("REP-ISR-SHORT", "medium", confidence=confidence, broker_id=2)
+    answer = results(replicas=[replica(log_end_offset=17)], high_watermarks=[mark()], findings=[short])
+    (only,) = find_facts(answer, {}).replica_facts
+    assert only.isr_shortfall == shortfall
+
+
 @pytest.mark.parametrize(
     ("epochs", "file", "conflicts"),
     [

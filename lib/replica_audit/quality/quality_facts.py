@@ -155,7 +155,7 @@ def _replica_facts(
     *,
     may_be_older: bool,
 ) -> ReplicaFactsRow:
-    """Facts of one replica, whose log `may_be_older` than checkpoints: then it has no end to compare them with."""
+    """Facts of one replica, whose log `may_be_older` than what shows more to be committed: then its end is compared with nothing."""
     start = replica.log_start_offset
     end = replica.log_end_offset
     end_of_checkpoints = None if may_be_older else end
