@@ -226,7 +226,7 @@ def _marker_lost(
         f"likely, not proven: its coordinator may have written it again since broker {leader} was copied, or may yet"
     )
     why = _why_on_leader(case, item, marker)
-    yield doubted(suspect(found, why) if why or is_over else likely(found, again), item)
+    yield doubted(suspect(found, why) if why else likely(found, None if is_over else again), item)
 
 
 def _why_on_leader(case: Case, item: Comparison, marker: Batch) -> str | None:

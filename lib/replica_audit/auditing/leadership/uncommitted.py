@@ -152,7 +152,7 @@ class _History(NamedTuple):
     def why_never_committed(self, batch: Batch) -> str | None:
         """Reason, as a clause, why a record cannot have been committed; None if it may have been."""
         if self.frozen is not None and self.frozen.never_committed(batch.epoch, batch.base_offset):
-            return self._why_frozen(self.frozen, batch)
+            return f"in leader epoch {batch.epoch} the ISR never met min.insync.replicas, and no later leader that had them met it"
         if batch.epoch is None or self.past.known_from > batch.epoch or self.lacks_committed:
             return None
         since = [one for one in self.past.elections if one.leader_epoch > batch.epoch]
@@ -173,9 +173,15 @@ class _History(NamedTuple):
 
     def why_undecided(self, batch: Batch) -> str | None:
         """Reason, as a clause, why it is unknown whether a record was committed; None if it is likely."""
-        if self.frozen is not None and batch.epoch in self.frozen.epochs:
-            return self._why_frozen(self.frozen, batch)
-        if self.frozen is not None and batch.epoch in self.frozen.lowered:
+        frozen = self.frozen
+        if frozen is not None and batch.epoch in frozen.epochs:
+            later = frozen.may_commit_in(batch.epoch, batch.base_offset)
+            if later is not None:
+                return (
+                    f"in leader epoch {batch.epoch} the ISR never met min.insync.replicas, and no file tells whether they were committed "
+                    f"in epoch {later}"
+                )
+        if frozen is not None and batch.epoch in frozen.lowered:
             return (
                 "the ISR had shrunk below min.insync.replicas by the end of their leader epoch, and no file tells whether they "
                 "were appended before"
@@ -186,17 +192,6 @@ class _History(NamedTuple):
         if self.past.had(last.leader_epoch, batch.base_offset, batch.epoch):
             return None
         return f"broker {last.leader_id} led in epoch {last.leader_epoch} since, and nothing shows that it had them"
-
-    @staticmethod
-    def _why_frozen(frozen: FrozenEpochs, batch: Batch) -> str:
-        """Clause on a record of a frozen epoch, and on the later one in which it may have been committed."""
-        later = None if batch.epoch is None else frozen.may_commit_in(batch.epoch, batch.base_offset)
-        since = (
-            "no later leader that had them met it"
-            if later is None
-            else f"no file tells whether they were committed in epoch {later}"
-        )
-        return f"in leader epoch {batch.epoch} the ISR never met min.insync.replicas, and {since}"
 
     def _should_have(self, epoch: int) -> bool:
         """True if the reference has everything committed in an epoch, provided that no election since lost any.
