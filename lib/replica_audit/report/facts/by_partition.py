@@ -50,14 +50,14 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def worst_finding(findings: Iterable[FindingRow]) -> FindingRow | None:
-    """The worst of the present `findings` of a partition; of equal severity one on records that the leader lacks, then in the order of
+    """The first of the present `findings` of a partition by `headline_rank`."""
+    return min(present(findings), key=headline_rank, default=None)
+
+
+def headline_rank(row: FindingRow) -> tuple[object, ...]:
+    """Sort key of findings of a partition: of equal severity those on records that the leader lacks come first, then as by
     `worst_first`."""
-    lacked = codes_with("held")
-    return min(
-        present(findings),
-        key=lambda row: (SEVERITIES.index(row.severity), row.code not in lacked, _rank(row)),
-        default=None,
-    )
+    return SEVERITIES.index(row.severity), row.code not in codes_with("held"), _rank(row)
 
 
 def _rank(row: FindingRow) -> tuple[object, ...]:

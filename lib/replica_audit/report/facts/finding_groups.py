@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.model import OffsetRange, joined
-from replica_audit.report.facts.by_partition import worst_first
+from replica_audit.report.facts.by_partition import headline_rank, worst_first
 from replica_audit.schema import FindingRow
 
 
 class Fact(NamedTuple):
     """A fact that one or more findings report.
 
-    `head` is the worst of them, if possible one on records that the leader lacks; `same` are the findings with the code of `head`,
-    `other` those with other codes, both worst first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the
-    joined ranges of `same`.
+    `head` is the first of them by `headline_rank`; `same` are the findings with the code of `head`, `other` those with other codes,
+    both worst first; `brokers` are the broker ids of `same` in ascending order; `ranges` are the joined ranges of `same`.
     """
 
     head: FindingRow
@@ -95,7 +94,6 @@ def ranges_of(rows: Iterable[FindingRow]) -> tuple[OffsetRange, ...]:
 
 
 def _fact(rows: Sequence[FindingRow]) -> Fact:
-    worst = [row for row in rows if row.severity == rows[0].severity]
-    head = next((row for row in worst if row.code in codes_with("held")), worst[0])
+    head = min(rows, key=headline_rank)
     same = tuple(row for row in rows if row.code == head.code)
     return Fact(head, same, tuple(row for row in rows if row.code != head.code), brokers_of(same), ranges_of(same))
