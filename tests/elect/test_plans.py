@@ -813,7 +813,7 @@ def test_a_topic_whose_message_format_has_no_transactions_gets_a_later_one_first
     assert step.commands[:2] == tuple(f"{alter} {one} --add-config message.format.version=0.11.0" for one in "ac")
     assert [one.split()[1] for one in step.commands[2:]] == ["restore", "restore"]
     assert step.text.endswith(
-        ". a and c get message format 0.11.0, the first with transactions, and keep it: a lower one has replicas delete their "
+        ". a and c get message format 0.11.0, the first with transactions, and keep it: under a lower one replicas delete their "
         "leader epochs"
     )
 

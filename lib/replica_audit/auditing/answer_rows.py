@@ -94,17 +94,11 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     of_other_topic = {facts.broker_id for facts in foreign}
     for broker_id in sorted({*evidence.named, *needed, *evidence.orphaned} - copied):
         is_here = broker_id in evidence.options.brokers
-        rows.append(
-            (
-                broker_id,
-                None,
-                "absent" if is_here else "named",
-                [OF_OTHER_TOPIC if broker_id in of_other_topic else _DIRECTORY],
-            )
-        )
-    for broker_id, log_dir, state, missing in rows:
+        missing = OF_OTHER_TOPIC if broker_id in of_other_topic else _DIRECTORY
+        rows.append((broker_id, None, "absent" if is_here else "named", [missing]))
+    for broker_id, log_dir, state, lacked in rows:
         named_by = _named_by(broker_id, evidence)
-        yield CaptureRow(topic, partition, broker_id, log_dir, state, named_by, missing, needed.get(broker_id))
+        yield CaptureRow(topic, partition, broker_id, log_dir, state, named_by, lacked, needed.get(broker_id))
 
 
 def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:

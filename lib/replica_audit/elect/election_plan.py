@@ -88,7 +88,7 @@ def restore_steps(
         raised, of_raised = for_names(old, "message-format.txt", tools.raise_format)
         formats = (
             f". {list_names(old)} {verb(len(old), 'gets', 'get')} message format {PRESENT_FORMAT}, the first with transactions, and "
-            f"{verb(len(old), 'keeps', 'keep')} it: a lower one has replicas delete their leader epochs"
+            f"{verb(len(old), 'keeps', 'keep')} it: under a lower one replicas delete their leader epochs"
             if old
             else ""
         )

@@ -48,11 +48,8 @@ fi
 """
 _MOVE_ASIDE = '[ ! -e "$TO" ] || mv -T "$TO" "${TO%/}-until-$(date -u +%Y%m%dT%H%M%SZ)"'
 
-#: The command of a step that copies segments.
-_COPY = {"segments": "copy_segments", "metadata": "copy_segments"}
-
-#: Commands after a step: `settle` handles segments that vanished; its second argument selects the files of a partition that is
-#: copied again.
+#: Commands after a step that copies segments: `settle` handles those that vanished; its second argument selects the files of a
+#: partition that is copied again.
 _THEN = {
     "segments": "\n  settle '*-*' '-not -name leader-epoch-checkpoint'",
     "metadata": "\n  settle __cluster_metadata-0 ''",
@@ -141,7 +138,7 @@ copy() {{
   done <"$WORK/said"
 }}
 
-# copy_segments FIND: the same, if segments are among them; those that were replaced meanwhile are copied again.
+# copy_segments FIND...: copies files with segments among them, and has those that were replaced meanwhile copied again.
 copy_segments() {{
   local path
   inodes "$1" >"$WORK/segments"
@@ -335,7 +332,7 @@ def render_capture_script(
     """
     remote = any(broker.host for broker in brokers)
     steps = [
-        f"  # {number}. {title}: {why}\n  {_COPY.get(title, 'copy')} {shlex.quote(select)}{_THEN.get(title, '')}"
+        f"  # {number}. {title}: {why}\n  {'copy_segments' if title in _THEN else 'copy'} {shlex.quote(select)}{_THEN.get(title, '')}"
         for number, (title, why, select) in enumerate(STEPS, 1)
     ]
     ssh = ", and ssh" if remote else ""
