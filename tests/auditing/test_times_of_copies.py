@@ -105,6 +105,7 @@ def test_a_broker_may_run_with_an_empty_disk_in_place_of_this_one(
 
 
 FENCED = leadership(source="metadata_log", fenced=(1,))
+DOWN = leadership(source="metadata_log", fenced=(1,), down_when_copied=(1,))
 AS_STOPPED: dict[str, Any] = {"clean_shutdown": True, "recovery_point_checkpoint": 40}
 
 
@@ -121,14 +122,27 @@ AS_STOPPED: dict[str, Any] = {"clean_shutdown": True, "recovery_point_checkpoint
         (None, FENCED, {}, "undecided"),
         (None, FENCED, AS_STOPPED, "down"),
         (None, FENCED, {"clean_shutdown": True}, "undecided"),
-        (None, leadership(source="metadata_log", fenced=(1,), down_when_copied=(1,)), {}, "down"),
-        ("live", leadership(source="metadata_log", fenced=(1,), down_when_copied=(1,)), {}, "up"),
+        (None, DOWN, {}, "down"),
+        ("live", DOWN, {}, "up"),
+        # A clean stop leaves the recovery point at the log end.
+        (None, DOWN, {"recovery_point_checkpoint": 39}, "down"),
+        (None, DOWN, {"clean_shutdown": True}, "down"),
+        (None, DOWN, AS_STOPPED, "down"),
+        (None, DOWN, AS_STOPPED | {"recovery_point_checkpoint": 41}, "down"),
+        (None, DOWN, AS_STOPPED | {"recovery_point_checkpoint": 39}, "undecided"),
+        ("stopped", DOWN, AS_STOPPED | {"recovery_point_checkpoint": 39}, "down"),
     ],
 )
 def test_how_a_broker_was_when_it_was_copied(kind: Any, said: Any, changes: dict[str, Any], state: CopiedState) -> None:
-    known = times(copied(kind=kind))
+    known = times(copied(kind=kind, **NO_TIMES))
     assert known.state_when_copied(facts(**changes), said) == state
     assert known.was_down(facts(**changes), said) is (state == "down")
+
+
+def test_a_broker_that_was_stopped_before_its_copy_began_was_down() -> None:
+    """The metadata log, which was copied last, has nothing from after the begin."""
+    unflushed = facts(**AS_STOPPED | {"recovery_point_checkpoint": 39})
+    assert times(copied(kind=None)).state_when_copied(unflushed, DOWN) == "down"
 
 
 #: Ends between its recovery point and its high watermark.
@@ -263,7 +277,7 @@ def test_a_copy_that_was_begun_after_a_time_of_the_controller(
     [({}, True), (NO_TIMES, False), (NO_TIMES | {"kind": "stopped"}, True), (NO_TIMES | {"kind": None}, False)],
 )
 def test_a_flag_of_a_clean_stop_that_is_older_than_the_copy(entry: dict[str, Any], is_older: bool) -> None:
-    assert times(copied(**entry)).is_flag_older(facts().directory, None) is is_older
+    assert times(copied(**entry)).is_flag_older(facts().directory, 40, None) is is_older
 
 
 @pytest.mark.parametrize(

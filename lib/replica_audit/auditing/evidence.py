@@ -25,6 +25,7 @@ from replica_audit.model import (
     SegmentSummary,
     TopicPartition,
 )
+from replica_audit.protocol.loading import log_end_of
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 from replica_audit.redaction import redact
 from replica_audit.results import OptionsObject
@@ -119,14 +120,12 @@ class PartitionEvidence:
     @cached_property
     def _stopped_before_copy(self) -> tuple[bool, ...]:
         """For each of `replicas`, True if its broker was stopped cleanly before its files were copied."""
-        return tuple(
-            directory.clean_shutdown is True
-            and (
-                self.options.times.is_flag_older(directory, self.leadership)
-                or is_left_by_stop(directory, sorted(segments, key=lambda one: one.base_offset))
-            )
-            for directory, segments in self.replicas
-        )
+        found = []
+        for directory, segments in self.replicas:
+            ordered = sorted(segments, key=lambda one: one.base_offset)
+            is_older = self.options.times.is_flag_older(directory, log_end_of(ordered), self.leadership)
+            found.append(directory.clean_shutdown is True and (is_older or is_left_by_stop(directory, ordered)))
+        return tuple(found)
 
     @cached_property
     def tiering(self) -> Tiering:

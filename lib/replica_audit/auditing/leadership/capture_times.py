@@ -113,12 +113,12 @@ class CaptureTimes:
         | was stopped or killed, by the manifest | down |
         | was live, or ran when the image of its disk was made, by the manifest | up |
         | is not fenced or stopping where the metadata log ends, nor gone (`Leadership.gone`) | up |
-        | has a copy of the metadata log that reaches to when it was fenced | down |
+        | has a copy of the metadata log that reaches to when it was fenced, unless it was stopped during the copy (`_is_known_down`) | down |
         | has files as a clean stop leaves them, among them a recovery point | down |
         | is any other | undecided |
         """
         directory = facts.directory
-        known = self._is_known_down(directory, leadership)
+        known = self._is_known_down(directory, facts.log_end_offset, leadership)
         if known is not None:
             return "down" if known else "up"
         if leadership is None or facts.broker_id not in {*(leadership.fenced or ()), *leadership.gone}:
@@ -193,22 +193,31 @@ class CaptureTimes:
             return False
         return own[0] - own_ahead >= earlier[1] - ahead + _CLOCKS_DIFFER_MS
 
-    def is_flag_older(self, directory: ReplicaDir, leadership: Leadership | None) -> bool:
+    def is_flag_older(self, directory: ReplicaDir, log_end_offset: int, leadership: Leadership | None) -> bool:
         """True if a clean-stop flag in the log dir would be older than the copied files: the broker is known to have been
         down, or the flag was copied first."""
         is_ordered = self.of_log_dir(directory.broker_id, directory.log_dir) is not None
-        return is_ordered or self._is_known_down(directory, leadership) is True
+        return is_ordered or self._is_known_down(directory, log_end_offset, leadership) is True
 
     def may_have_gone_down(self, facts: ReplicaFacts) -> bool:
         """True if a replica's broker may have gone down during its copy: only the metadata log has it down, and the
         manifest lacks the start of the copy (C.2, "Down when copied")."""
         return facts.was_down and not facts.killed and self.of(facts) is None and not self._kinds_of(*facts.key)
 
-    def _is_known_down(self, directory: ReplicaDir, leadership: Leadership | None) -> bool | None:
-        """True if a broker was down when it was copied, by the manifest or else by the metadata log; False if it was up by the manifest."""
-        if kinds := self._kinds_of(directory.broker_id, directory.log_dir):
+    def _is_known_down(self, directory: ReplicaDir, log_end_offset: int, leadership: Leadership | None) -> bool | None:
+        """True if a broker was down when it was copied, by the manifest or else by the metadata log; False if it was up by the manifest.
+
+        A clean stop leaves the recovery point at the log end. If it lies below that beside the flag of a stop, the broker was stopped
+        during the copy, unless the manifest has the begin of it: the metadata log was copied after that, the other files perhaps before.
+        """
+        key = (directory.broker_id, directory.log_dir)
+        if kinds := self._kinds_of(*key):
             return not kinds & UP_KINDS
-        return leadership is not None and directory.broker_id in leadership.down_when_copied or None
+        if leadership is None or directory.broker_id not in leadership.down_when_copied:
+            return None
+        flushed = directory.recovery_point_checkpoint
+        is_unflushed = directory.clean_shutdown is True and flushed is not None and flushed < log_end_offset
+        return None if is_unflushed and self.of_log_dir(*key) is None else True
 
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
         """True if a replica's broker is known to have been down when it was copied, so that the copy has everything it left."""
