@@ -122,6 +122,7 @@ def test_it_stands_still_as_long_as_the_isr_is_below_the_minimum(
             "min.insync.replicas, as they still are: it stands still (state-change.log line 3)"
         )
         assert found == MARK.settled(15, "bounds_meet", text)
+        assert found.limiting_broker_id is None, "it stands still whatever broker 2 fetches"
     else:
         assert (found.hw_lower, found.hw_upper) == (15 if stands is False else 10, 40)
 

@@ -393,6 +393,7 @@ class HighWatermark(NamedTuple):
     lower_evidence: str
     upper_evidence: str
     limiting_broker_id: int | None
+    """Follower whose log end bounds it; None if something else does."""
     leader_end_bounds: bool
     """True if the reference's log ends where the leader's did, so that nothing was committed past it."""
     lowest_suffix: tuple[int, int] | None = None
@@ -426,6 +427,7 @@ class HighWatermark(NamedTuple):
             proof=evidence,
             lower_evidence=evidence,
             upper_evidence=evidence,
+            limiting_broker_id=None,
         )
 
 
