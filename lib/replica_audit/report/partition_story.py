@@ -285,13 +285,15 @@ def _fate(row: DivergenceRow, losses: Sequence[FindingRow]) -> str:
     if not row.committed:
         return f"nothing proves that {verb(row.record_count, 'it was', 'they were')} committed"
     number = row.committed_records
-    said = f"{verb(row.record_count, 'it was', 'they were')} committed"
-    if number == 0:
-        said = "of these only markers of transactions were committed"
-        if row.record_count == 1:
-            said = "it is the marker of a transaction, and was committed"
-    elif number is not None and number != row.record_count:
+    if number is None or number == row.record_count:
+        said = f"{verb(row.record_count, 'it was', 'they were')} committed"
+    elif number:
         said = f"{number} of them {verb(number, 'was', 'were')} committed"
+    else:
+        markers = verb(
+            row.record_count, "it, the marker of a transaction, was", "only markers of transactions among them were"
+        )
+        said = f"{markers} committed"
     if losses and all(one.confidence != "proven" for one in losses):
         said = f"that {said} is {say_unproven(losses)}"
     return f"{said}: {row.committed_evidence}" if row.committed_evidence else said

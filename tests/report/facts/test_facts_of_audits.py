@@ -151,8 +151,8 @@ def test_a_copy_that_was_made_later_is_not_said_to_be_cut() -> None:
 @pytest.mark.parametrize(
     ("records", "committed", "said"),
     [
-        (1, 0, "There is 1 record; it is the marker of a transaction, and was committed: E."),
-        (2, 0, "There are 2 records; of these only markers of transactions were committed: E."),
+        (1, 0, "There is 1 record; it, the marker of a transaction, was committed: E."),
+        (2, 0, "There are 2 records; only markers of transactions among them were committed: E."),
         (2, 1, "There are 2 records; 1 of them was committed: E."),
         (2, 2, "There are 2 records; they were committed: E."),
     ],
