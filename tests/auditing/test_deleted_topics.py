@@ -11,6 +11,7 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.literals import OF_OTHER_TOPIC
 from replica_audit.model import TopicPartition
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
@@ -80,7 +81,7 @@ def told_instead(path, answer):
     assert {row["severity"] for row in answer.found("CAP-MISSING-REPLICA")} == {"info"}
     captures = [row for row in answer.rows("captures") if row["topic"] == TOPIC]
     assert [(row["broker_id"], row["missing"], row["needed"]) for row in captures] == [
-        (one, ["directory"], None) for one in STOPPED
+        (one, [OF_OTHER_TOPIC], None) for one in STOPPED
     ]
     return plan_elections(audit_all(str(path), Settings())).steps
 
