@@ -11,6 +11,7 @@ from tests.support.made_cases import batch, case, compared, divergent, log
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.compare.comparison import Tail
 from replica_audit.auditing.compare.distinct_records import RecordRange
+from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 from replica_audit.auditing.remote_facts import RemoteFacts
@@ -18,6 +19,7 @@ from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import TRANSACTIONAL, Batch
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, holding
 from replica_audit.model import ChunkDigest, OffsetRange, OpenTransaction
+from replica_audit.protocol.election import Election
 from replica_audit.segments.batch_rows import Batches
 
 #: Committed up to 30, and at most up to 36.
@@ -135,6 +137,27 @@ def test_the_ranges_past_the_leaders_end(
     facts: ReplicaFacts, leader: ReplicaFacts, item: dict[str, Any], ranges: list[tuple]
 ) -> None:
     assert outline(records(*AHEAD, facts=facts, leader=leader, item=PAST | item)) == ranges
+
+
+#: Broker 1 took over from broker 2 cleanly, in epoch 3, which its copy does not know.
+ELECTION = Election(3, 1, 3, 3, True, 2, (1, 2), (), (1, 2), False, False)
+
+
+@pytest.mark.parametrize(
+    ("election", "known", "possible"),
+    [
+        (ELECTION, {"predates": True}, 40),
+        (ELECTION, {}, -1),
+        (ELECTION._replace(leader_epoch=2), {"predates": True}, -1),
+        (ELECTION._replace(leader_id=2), {"predates": True}, -1),
+        (None, {"predates": True}, -1),
+    ],
+)
+def test_a_clean_election_leaves_nothing_committed_behind_if_the_elected_log_is_here(
+    election: Election | None, known: dict[str, Any], possible: int
+) -> None:
+    run = RUN._replace(committed_end=None, cause=Cause(election, clean=True, promised_records=0))
+    assert [one.possible_end for one in records(*OWN, runs=(run,), **known).marked] == [possible]
 
 
 def lineage(*starts: tuple[int, int], **changes: Any) -> ReplicaFacts:

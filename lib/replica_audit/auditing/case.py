@@ -486,9 +486,9 @@ class Case:
         """(proven, at most): offsets below which the records of a conflicting run were committed.
 
         Records left behind by a clean election were not committed if the elected log was complete; a committed record in the
-        run proves that it was not. Before KIP-279 clean elections lost committed records too. Any other run may have been
-        committed if all in-sync replicas may have had it at some time. The present leader's high watermark proves nothing about
-        another lineage.
+        run proves that it was not, and a log that was copied before its broker was elected does not show it. Before KIP-279
+        clean elections lost committed records too. Any other run may have been committed if all in-sync replicas may have had
+        it at some time. The present leader's high watermark proves nothing about another lineage.
         """
         committed = -1 if run.committed_end is None else run.committed_end
         cause = run.cause
@@ -502,7 +502,8 @@ class Case:
         if cause.clean:
             winner = None if cause.election is None else cause.election.leader_id
             is_whole = not has_lost_tail(self.reference, self.replicas, winner)
-            return committed, committed if run.is_uncommitted and is_whole else run.end_offset
+            is_here = cause.election is None or not self.reference.predates_election(cause.election)
+            return committed, committed if run.is_uncommitted and is_whole and is_here else run.end_offset
         # A run of markers alone has no acknowledged record, so their number proves nothing.
         may_be = cause.promised_records > run.committed_records or not run.data_records
         return committed, run.end_offset if may_be else committed

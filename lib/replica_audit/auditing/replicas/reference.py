@@ -82,6 +82,11 @@ class Reference:
         later = (one for one in elections(self.history) if one.leader_epoch > known)
         return next((one for one in later if not one.clean or one.came_back), None)
 
+    def predates_election(self, election: Election) -> bool:
+        """True if the log was copied before its broker won this election, so that the elected log is not here."""
+        won = election.leader_id == self.facts.broker_id and election.leader_epoch > known_epoch(self.facts)
+        return self.predates and won
+
     def complete(self, lineage: Lineage) -> Lineage:
         """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or
         where it starts in `past_end`.
