@@ -175,6 +175,8 @@ LIMITED = MARK._replace(hw_upper=30, limiting_broker_id=2, bounding_brokers=froz
     [
         # Broker 2 may have fetched on: it has what was committed since, and broker 3 has not.
         ({}, {}, {1: 0, 2: 0, 3: 5}),
+        # The leader was cut since: its copy has what an earlier one may have committed, and broker 2 lacks.
+        ({"is_replaced": True}, {}, {1: 0, 2: 5, 3: 5}),
         ({"quiesced": True}, {}, {1: 0, 2: 0, 3: 0}),
         ({}, {"was_down": True}, {1: 0, 2: 0, 3: 0}),
         ({"high_watermark": LIMITED._replace(limiting_broker_id=None)}, {}, {1: 0, 2: 0, 3: 0}),

@@ -116,7 +116,8 @@ def candidate_costs(
 
     def cost_under(facts: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> CandidateCost:
         is_whole = facts.following_end_offset >= facts.log_end_offset
-        has_all = is_whole and facts.broker_id in case.high_watermark.bounding_brokers
+        is_bound = facts.broker_id in case.high_watermark.bounding_brokers
+        has_all = is_whole and is_bound and not case.reference.is_replaced
         return (as_copied if has_all else by_now).cost_under(facts, cuts_of)
 
     costs = []
@@ -167,7 +168,8 @@ def _if_fetched_on(case: Case) -> Case | None:
     """The case without an upper bound of the high watermark, if the replica whose log end is that bound may have more by now: its broker
     may run, and the copies are not of one moment.
 
-    Under a candidate whose end bounds it the bound holds, unless its next start cuts its log: what was committed since, it has.
+    Under a candidate whose end bounds it the bound holds: what was committed since, it has. Not if its next start cuts its log, nor if
+    the reference was copied before it led, or was cut: its copy may have what was committed, and lost, before.
     """
     mark = case.high_watermark
     limiting = [one for one in case.replicas if one.broker_id == mark.limiting_broker_id]
