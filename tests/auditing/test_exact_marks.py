@@ -88,6 +88,11 @@ CLEAN: dict[str, Any] = {"clean_shutdown": True}
         ({}, 20, {}, {}, (20, 20, "clean_shutdown")),
         # What it learnt from an earlier leader may be too low, but nothing was committed in its epoch.
         ({}, 19, {}, {}, (10, 20, "interval")),
+        # No stop leaves it below the log start.
+        ({}, 20, {"log_start_offset": 20}, {}, (20, 20, "clean_shutdown")),
+        ({}, 20, {"log_start_offset": 21}, {}, None),
+        ({}, 12, {"log_start_offset": 12}, {}, (10, 20, "interval")),
+        ({}, 12, {"log_start_offset": 13}, {}, None),
         ({}, None, {}, {}, None),
         ({}, 35, {"clean_shutdown": False}, {}, None),
         ({}, 35, {}, {"clean_shutdown": False}, None),

@@ -598,13 +598,18 @@ def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> Hig
 def _clean_shutdown(
     reference: Reference, replicas: dict[int, ReplicaFacts], leadership: Leadership
 ) -> _CleanStop | None:
-    """Stop of the last leader; None unless it and all in sync with it stopped cleanly."""
+    """Stop of the last leader; None unless it and all in sync with it stopped cleanly.
+
+    None, too, if its checkpoint lies below its log start, as no stop leaves it: the checkpoint was copied before the stop.
+    """
     facts = reference.facts
     last = last_led(leadership.history)
     checkpoint = facts.directory.high_watermark_checkpoint
     if leadership.leader_id is not None or last is None or last.leader_id != facts.broker_id or checkpoint is None:
         return None
     if not all(one in replicas and replicas[one].was_stopped_before_copy for one in {*last.isr, facts.broker_id}):
+        return None
+    if checkpoint < facts.log_start_offset:
         return None
     first = _first_epoch(leadership.committed, last)
     starts = (start for epoch, start in facts.sound_entries if first <= epoch <= last.leader_epoch)
