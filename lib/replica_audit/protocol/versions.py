@@ -20,6 +20,14 @@ def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts)
 
 
+def parse_protocol_version(text: str) -> tuple[int, ...] | None:
+    """inter.broker.protocol.version, `2.8-IV1`, as (2, 8); None if brokers show none, or another text."""
+    try:
+        return parse_kafka_version(text.partition("-")[0])
+    except ValueError:
+        return None
+
+
 def protocol_of(version: Version) -> str:
     """The protocol by which brokers of a version truncate, one of `literals.PROTOCOLS` (KIP-101, KIP-279, KIP-595)."""
     return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")
@@ -108,7 +116,7 @@ def is_old_format(version: str) -> bool:
 
 
 def heeds_old_formats(version: Version | None) -> bool | None:
-    """True if brokers heed a topic's message.format.version: up to 2.8, and later as long as inter.broker.protocol.version is (KIP-724)."""
+    """True if brokers heed a topic's message.format.version: up to inter.broker.protocol.version 2.8, by default that of the brokers (KIP-724)."""
     return None if version is None else version < (3,)
 
 

@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import APPEND_TIME, CREATE_TIME, MESSAGE_FORMAT, MIN_ISR, TIMESTAMP_TYPE, TopicPartition
-from replica_audit.protocol.versions import PRESENT_FORMAT, caps_min_isr, is_old_format, parse_kafka_version
+from replica_audit.protocol.versions import (
+    PRESENT_FORMAT,
+    caps_min_isr,
+    heeds_old_formats,
+    is_old_format,
+    parse_protocol_version,
+)
 from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, Topic, WritableCluster
 from replica_audit.restore.salvaged_records import (
     SalvagedRecord,
@@ -306,10 +312,10 @@ def _uncapped_protocol(cluster: Cluster) -> str:
     """The brokers' protocol, which may be older than they are, if under it they may not cap min.insync.replicas
     (`caps_min_isr`); else "", also where they do not tell it or have none (4.0 and later)."""
     try:
-        protocol = cluster.protocol_version().partition("-")[0]
-        return protocol if caps_min_isr(parse_kafka_version(protocol)) is False else ""
-    except (EngineError, ValueError):
+        protocol = cluster.protocol_version()
+    except EngineError:
         return ""
+    return protocol.partition("-")[0] if caps_min_isr(parse_protocol_version(protocol)) is False else ""
 
 
 def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[str]:
@@ -338,8 +344,8 @@ def _find_unready(targets: Iterable[TopicPartition], cluster: Cluster) -> list[s
 def _check_formats(configs_of: Mapping[str, Mapping[str, str]], cluster: Cluster) -> None:
     said = {topic: configs.get(MESSAGE_FORMAT, "") for topic, configs in configs_of.items()}
     old = [topic for topic, version in said.items() if is_old_format(version)]
-    # Brokers heed it up to protocol 2.8, and go on showing it up to 3.9.
-    if old and not cluster.protocol_version().startswith("3."):
+    # Brokers go on showing it up to 3.9.
+    if old and heeds_old_formats(parse_protocol_version(cluster.protocol_version())) is not False:
         raise UsageError(
             f"topic {old[0]} has the message format of {said[old[0]]} ({MESSAGE_FORMAT}), which has no transactions: set it "
             f"to {PRESENT_FORMAT} or later first"
