@@ -463,6 +463,15 @@ def test_nobody_else_takes_over_who_loses_as_much_but_other_records() -> None:
     assert ("b", 0, 10) in told and back
 
 
+def test_cuts_are_predicted_under_another_leader_that_loses_as_much() -> None:
+    """Of the brokers that are stopped for the other partition, the last leads this one again: X, 4.3.1, where `verify` took
+    what the old leader lost of `__share_group_state` for a loss that the plan had not named."""
+    elected, kept = Part("a", (0, 1, 2), 1, (1, 2), 0), Part("b", (2, 0, 1), 2, (1, 2), 2, equals=(1,))
+    plan = plan_of(elected, kept, up=(1, 2), version="4.3.1")
+    assert plan.conflicts == () and ("b", 0, 1) in plan.steps[-2].leaders
+    assert {broker for (name, broker) in predicted(plan) if name == "b-0"} == {0, 1, 2}
+
+
 @pytest.mark.parametrize(
     ("version", "source", "said"),
     [

@@ -333,6 +333,10 @@ class Scenarios:
         """True if the broker leads in every scenario."""
         return all(way.leader(place) == broker_id for way in self.ways)
 
+    def is_led_by_one(self, place: TopicPartition) -> bool:
+        """True if every scenario has the same leader, or none."""
+        return len({way.leader(place) for way in self.ways}) == 1
+
     def offline(self, place: TopicPartition) -> frozenset[int]:
         """Brokers whose log dir with the partition is offline, which is the same in every scenario."""
         return self.ways[0].partitions[self.kinds.first(place)].offline

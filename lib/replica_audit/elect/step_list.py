@@ -553,12 +553,15 @@ class StepTexts:
     def _predict(
         self, after: Scenarios, places: Iterable[TopicPartition], told: Collection[tuple[TopicPartition, int]]
     ) -> Iterator[Prediction]:
-        """Logs of replicas that follow the planned leader; not those that are `told`, nor those that a reassignment removes."""
+        """Logs of replicas that follow the planned leader, or one that loses as much and leads by right; not those that are
+        `told`, nor those that a reassignment removes."""
         kinds = after.kinds
         gained = cache(after.epochs_gained)
-        for place in kinds.where(places, lambda one: after.is_led_by(one, self._decisions[one].candidate_id)):
-            chosen = self._decisions[place].chosen
-            choice = chosen.candidate_id
+        for place in kinds.where(places, after.is_led_by_one):
+            decision, choice = self._decisions[place], after.leader(place)
+            if choice is None or choice not in (decision.candidate_id, *decision.equals):
+                continue
+            chosen = next(one for one in decision.candidates if one.candidate_id == choice)
             partition = self._state.partitions[place]
             if choice in partition.removing:
                 continue
