@@ -1,4 +1,4 @@
-"""A group's coordinator moves while brokers start: restore asks again, as any consumer does; or it is closed to the user."""
+"""A group's coordinator moves while brokers start: restore asks again, as any consumer does; or it, or a topic, is closed to the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replica_audit.restore.kafka_client import Contact
 
 class _Error:
     COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
-    GROUP_AUTHORIZATION_FAILED, _TIMED_OUT, _PARTITION_EOF = 30, -185, -191
+    GROUP_AUTHORIZATION_FAILED, _TIMED_OUT, _PARTITION_EOF, _STATE = 30, -185, -191, -172
 
     def __init__(self, code: int) -> None:
         self._code = code
@@ -27,6 +27,12 @@ class _Error:
 
     def str(self) -> str:
         return f"error {self._code}"
+
+    def retriable(self) -> bool:
+        return False
+
+    def txn_requires_abort(self) -> bool:
+        return True
 
 
 class _Raised(Exception):  # noqa: N818 - as confluent-kafka's KafkaException
@@ -66,6 +72,18 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
                 raise _Raised(_Error(codes.pop(0)))
             return places
 
+        def consumer_group_metadata(self) -> None: ...
+
+    class Producer:
+        """Refuses the progress of each transaction with the next code."""
+
+        def __init__(self, _: Any) -> None: ...
+        def init_transactions(self, seconds: float) -> None: ...
+        def begin_transaction(self) -> None: ...
+        def abort_transaction(self, seconds: float) -> None: ...
+        def send_offsets_to_transaction(self, places: list[_Place], group: None, seconds: float) -> None:
+            raise _Raised(_Error(codes.pop(0)))
+
     kafka = ModuleType("confluent_kafka")
     kafka.OFFSET_BEGINNING = -2  # type: ignore[attr-defined]
     admin = ModuleType("confluent_kafka.admin")
@@ -73,6 +91,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     for name, one in {
         "admin": admin,
         "Consumer": Consumer,
+        "Producer": Producer,
         "KafkaError": _Error,
         "KafkaException": _Raised,
         "TopicPartition": _Place,
@@ -112,3 +131,11 @@ def test_a_group_that_the_user_may_not_read_is_told_in_place_of_a_time_out(answe
     answers += [_Error._TIMED_OUT]
     with pytest.raises(EngineError, match=f"the progress for orders-0: error {_Error.GROUP_AUTHORIZATION_FAILED}"):
         _progress()
+
+
+def test_a_topic_that_the_user_may_not_write_is_told_in_place_of_the_state_that_follows(answers: list[int]) -> None:
+    """X, 4.3.1: the first attempts end with 29 (TopicAuthorizationFailed), the last only with a wrong state."""
+    answers += [29, 29, _Error._STATE]
+    session = Contact("h:1", ClientProperties("", {}, {})).session("s", 1_000)
+    with pytest.raises(EngineError, match="orders-0: error 29"):
+        session.produce("orders", 0, [], RestoreProgress(1, "m"))

@@ -268,6 +268,7 @@ class TransactionalSession:
         """Produce records and commit the progress in one transaction: all or nothing, in this order."""
         place = f"{topic}-{partition}"
         left = _ATTEMPTS
+        told: Any = None
         while True:
             failed: list[Any] = []
             try:
@@ -277,9 +278,11 @@ class TransactionalSession:
                 left -= 1
                 if reason.txn_requires_abort():
                     self._repeat(place, lambda: self._producer.abort_transaction(_REQUEST_SECONDS))
+                # The error of a record is more telling than that of the commit, and a wrong state follows from an error before.
+                if told is None or reason.code() != self._kafka.KafkaError._STATE:
+                    told = failed[0] if failed else reason
                 if not reason.txn_requires_abort() or not left:
-                    # The error of a record is more telling than that of the commit.
-                    raise self._contact._failure(place, failed[0] if failed else reason) from None
+                    raise self._contact._failure(place, told) from None
 
     def close(self) -> None:
         self._consumer.close()
