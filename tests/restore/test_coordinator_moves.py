@@ -17,7 +17,7 @@ from replica_audit.restore.kafka_client import Contact
 
 class _Error:
     COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
-    GROUP_AUTHORIZATION_FAILED, _TIMED_OUT, _PARTITION_EOF, _STATE = 30, -185, -191, -172
+    GROUP_AUTHORIZATION_FAILED, _TIMED_OUT, _PARTITION_EOF, _STATE, _FENCED = 30, -185, -191, -172, -144
 
     def __init__(self, code: int) -> None:
         self._code = code
@@ -133,9 +133,18 @@ def test_a_group_that_the_user_may_not_read_is_told_in_place_of_a_time_out(answe
         _progress()
 
 
-def test_a_topic_that_the_user_may_not_write_is_told_in_place_of_the_state_that_follows(answers: list[int]) -> None:
-    """X, 4.3.1: the first attempts end with 29 (TopicAuthorizationFailed), the last only with a wrong state."""
-    answers += [29, 29, _Error._STATE]
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ([29, 29, _Error._STATE], "error 29"),
+        ([_Error._FENCED], r"another restore .* runs, or a transaction took .* quota"),
+    ],
+    ids=["a topic that the user may not write to", "a quota, or another run"],
+)
+def test_why_a_transaction_fails_is_told(answers: list[int], codes: list[int], said: str) -> None:
+    """X, 4.3.1: two attempts end with 29 (TopicAuthorizationFailed), the third with the state that follows; with 1.2 MB at
+    3,000 B/s the coordinator aborts the transaction, and the client says that a newer instance has fenced it."""
+    answers += codes
     session = Contact("h:1", ClientProperties("", {}, {})).session("s", 1_000)
-    with pytest.raises(EngineError, match="orders-0: error 29"):
+    with pytest.raises(EngineError, match=f"orders-0: {said}"):
         session.produce("orders", 0, [], RestoreProgress(1, "m"))

@@ -38,6 +38,8 @@ def check_properties(properties: ClientProperties) -> None:
 #: Time limits in seconds for a request, and for a transaction with all its retries.
 _REQUEST_SECONDS = 30.0
 _TRANSACTION_SECONDS = 300.0
+#: After which the coordinator aborts an open transaction.
+_OPEN_SECONDS = 60
 _POLL_SECONDS = 1.0
 #: Retries after an aborted transaction.
 _ATTEMPTS = 3
@@ -253,7 +255,7 @@ class TransactionalSession:
         self._consumer = contact._consumer(name)
         settings = {
             "transactional.id": name,
-            "transaction.timeout.ms": 60_000,
+            "transaction.timeout.ms": _OPEN_SECONDS * 1000,
             "message.max.bytes": 1_000_000_000,
             "batch.size": batch_bytes,
         }
@@ -281,6 +283,11 @@ class TransactionalSession:
                 # The error of a record is more telling than that of the commit, and a wrong state follows from an error before.
                 if told is None or reason.code() != self._kafka.KafkaError._STATE:
                     told = failed[0] if failed else reason
+                if told.code() == self._kafka.KafkaError._FENCED:
+                    raise EngineError(
+                        f"{place}: another restore of these records runs, or a transaction took more than {_OPEN_SECONDS} s, "
+                        "as with a low producer_byte_rate: lower --transaction-records, or raise the quota"
+                    ) from None
                 if not reason.txn_requires_abort() or not left:
                     raise self._contact._failure(place, told) from None
 
