@@ -66,8 +66,6 @@ class PlanAttempt:
         """Topics in which an unclean election would happen by itself."""
         self.dragged: set[TopicPartition] = set()
         """Partitions whose leader is best but is stopped for others, while another broker can take over to their harm."""
-        self.interrupted: set[TopicPartition] = set()
-        """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, TopicPartition]] = set()
         """`outrun` of `Try`."""
         self._harmed = [place for place in self._kinds.one_of_each(self._harmful) if place in state.partitions]
@@ -415,18 +413,10 @@ class PlanAttempt:
         for broker in brokers:
             self._now = self._now.after(partial(Scenario.stopped, broker_id=broker))
             self.dragged |= set(self._kinds.where(led, partial(self._is_dragged, stopped=broker)))
-            self.interrupted |= {
-                place
-                for place, partition in self._state.partitions.items()
-                if partition.leader_id == broker
-                and self.procedures.get(place) in (None, "none", "confirm", "unplanned")
-            }
         self.outrun |= {
-            (broker, place)
-            for place in self.interrupted
-            if self.procedures.get(place) in (None, "unplanned")
-            for broker in brokers
-            if self._is_outrun(place, broker)
+            (partition.leader_id, place)
+            for place, partition in self._state.partitions.items()
+            if partition.leader_id is not None and partition.leader_id in brokers and self._is_outrun(place, partition.leader_id)
         }
         self._stopped |= set(brokers)
         without = [place for place in led if self._now.leader(place) is None]
@@ -448,10 +438,11 @@ class PlanAttempt:
         return any(way.leader(place) == broker for way in self._now)
 
     def _is_outrun(self, place: TopicPartition, stopped: int) -> bool:
-        """True if the stopped leader has more records than a broker that is down and would lead as soon as it is up."""
+        """True if the stopped leader of a partition without a plan has more records than a broker that is down and would lead as soon as
+        it is up."""
         rows = self._matrix.replicas[place].items()
         ends = {broker: row.log_end_offset for broker, row in rows if row.log_end_offset is not None}
-        if self._state.partitions[place].leader_id != stopped or stopped not in ends:
+        if self.procedures.get(place) not in (None, "unplanned") or stopped not in ends:
             return False
         down = self._now.takers(place) - self._now.up - {stopped}
         return any(ends.get(broker, ends[stopped]) < ends[stopped] for broker in down)

@@ -1,9 +1,8 @@
-"""The search for an order of steps that carries out all decisions, each by its procedure; candidates that lose the same are tried in turn
-(docs/semantics.md, H and H.2)."""
+"""The search for an order of steps that carries out all decisions, each by its procedure; a candidate that none serves gives way to
+one that loses the same (docs/semantics.md, H and H.2)."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -36,8 +35,6 @@ class Try(NamedTuple):
     """(leader, partition): the leader is stopped for other partitions, and a broker started before it may lead with fewer records."""
     unserved: frozenset[TopicPartition]
     """Partitions that no order serves."""
-    interrupted: frozenset[TopicPartition]
-    """Partitions whose leader should stay but is stopped."""
 
 
 class Search:
@@ -56,23 +53,6 @@ class Search:
         return self.tries >= ENOUGH_TRIES and self.simulated >= ENOUGH_SIMULATED
 
     def best(self, decisions: Sequence[Decision]) -> Try:
-        """The outcome for these candidates; if the best one has no order, or stops leaders of more partitions, an equal one is tried."""
-        best = self._served(decisions)
-        for candidate, places in sorted(_alternatives(best.decisions).items()):
-            if self._is_over or not best.interrupted:
-                break
-            others = [
-                self._matrix.instead(one, candidate, "fewer leaders have to be stopped for it")
-                if place_of(one) in places
-                else one
-                for one in best.decisions
-            ]
-            other = self._served(others)
-            if len(other.interrupted) < len(best.interrupted) and len(other.conflicts) <= len(best.conflicts):
-                best = other
-        return best
-
-    def _served(self, decisions: Sequence[Decision]) -> Try:
         """The outcome for these candidates, or for equal ones if they have no order, whichever serves more."""
         tried: set[tuple[TopicPartition, int]] = set()
         best: Try | None = None
@@ -146,7 +126,6 @@ class Search:
             ),
             outrun=tuple(sorted(attempt.outrun)),
             unserved=frozenset(unserved),
-            interrupted=frozenset(attempt.interrupted),
         )
 
     def _way_to_forbid(self) -> str | None:
@@ -157,17 +136,6 @@ class Search:
                 return BROKER
             return None if self._state.controllers.is_lost else way
         return way
-
-
-def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[TopicPartition]]:
-    """By broker, the partitions in which it would lose as much as the chosen one."""
-    found: dict[int, set[TopicPartition]] = defaultdict(set)
-    for one in decisions:
-        if one.procedure != "elect" or one.asked:
-            continue
-        for other in one.equals:
-            found[other].add(place_of(one))
-    return {broker: frozenset(places) for broker, places in found.items()}
 
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
