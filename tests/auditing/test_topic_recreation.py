@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.encoder import TIMESTAMP_MS, encode_batch
 from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_manifest
 
@@ -117,34 +116,6 @@ def test_an_id_on_one_side_only_decides_nothing(tmp_path: Path) -> None:
 
 def test_an_in_sync_stranger_is_open_too(tmp_path: Path) -> None:
     assert_open(lives(tmp_path, anonymous(written(0, 12, 1, "second life ")), old(0, 1), isr=(1, 2)))
-
-
-# --- dates
-
-
-def at(seconds: int) -> str:
-    """A moment in the log of a broker, so long after the records' time stamps."""
-    return render_time(TIMESTAMP_MS + seconds * 1000).replace("T", " ").replace(".", ",").rstrip("Z")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[{at}] INFO [Partition orders-0 broker=1] No checkpointed highwatermark is found for partition orders-0 (kafka.cluster.Partition)",
-        "[{at}] INFO [Partition orders-0 broker=1] orders-0 starts at leader epoch 0 from offset 0 with high watermark 0. "
-        "Previous leader epoch was -1. (kafka.cluster.Partition)",
-    ],
-)
-@pytest.mark.parametrize(("seconds", "is_open"), [(3600, True), (-3600, False)])
-def test_a_log_that_dates_the_creation_decides(tmp_path: Path, line: str, seconds: int, is_open: bool) -> None:
-    def log() -> None:
-        (tmp_path / "broker-1" / "server.log").write_text(line.format(at=at(seconds)) + "\n")
-
-    times = [encode_batch(base, 5, 0, mark="first life ") for base in range(0, 20, 5)]
-    answer = lives(tmp_path, anonymous(written(0, 12, 3)), anonymous(times), before_audit=log)
-    (assert_open if is_open else assert_judged)(answer)
-    if is_open:
-        assert "server.log line 1 says" in answer.found("META-TOPICID-MISMATCH")[0]["message"]
 
 
 @pytest.mark.parametrize(("seconds", "is_open"), [(-1, True), (0.4, True), (6, True), (8, False)])

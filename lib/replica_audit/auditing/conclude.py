@@ -53,7 +53,6 @@ from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, RemoteSegment, ReplicaDir, TransactionState
 from replica_audit.protocol.election import elections
 from replica_audit.protocol.versions import cleans_below_mark
-from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
 class PartitionAudit(NamedTuple):
@@ -127,7 +126,7 @@ def conclude(
         if not item.awaits_records and not (item.follower.is_earlier and not item.runs and not item.alignment.ahead)
     ]
     events = of_present_topic(evidence.side.log_events, reference.facts.directory.topic_id)
-    kept, strangers = _apart(reference, followers, leadership, events)
+    kept, strangers = _apart(reference, followers)
     replicas = (reference.facts, *(item.follower for item in kept))
     terms = sole_terms(replicas, leadership, options.kafka_version)
     frozen = frozen_epochs(replicas, leadership, options.kafka_version)
@@ -279,17 +278,14 @@ def _compare(plan: ComparisonPlan, loaded: LoadedBatches, records: RecordSource 
 
 
 def _apart(
-    reference: Reference,
-    compared: Sequence[Comparison],
-    leadership: Leadership | None,
-    events: Sequence[BrokerLogEvent],
+    reference: Reference, compared: Sequence[Comparison]
 ) -> tuple[list[Comparison], list[tuple[Comparison, str]]]:
     """Split comparisons into those that are judged, some with a doubt, and those with logs that may be of another topic, with
     the reason."""
     kept = []
     strangers = []
     for item in compared:
-        found = other_life(reference, item, leadership, events)
+        found = other_life(reference, item)
         if found is None or found.judged or item.lacks_records:
             kept.append(item if found is None else item._replace(doubt=found.reason))
         else:

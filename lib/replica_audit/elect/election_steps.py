@@ -416,7 +416,9 @@ class PlanAttempt:
         self.outrun |= {
             (partition.leader_id, place)
             for place, partition in self._state.partitions.items()
-            if partition.leader_id is not None and partition.leader_id in brokers and self._is_outrun(place, partition.leader_id)
+            if partition.leader_id is not None
+            and partition.leader_id in brokers
+            and self._is_outrun(place, partition.leader_id)
         }
         self._stopped |= set(brokers)
         without = [place for place in led if self._now.leader(place) is None]

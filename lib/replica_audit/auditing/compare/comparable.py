@@ -3,7 +3,6 @@ topics of one name (F.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.wanted_chunks import differing_chunks
@@ -11,14 +10,11 @@ from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.batch_header import or_absent
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.snapshot.provenance import UNPROVEN, are_comparable
-from replica_audit.text import render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership
-    from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
@@ -95,9 +91,7 @@ class RecreatedTopic(NamedTuple):
     reason: str
 
 
-def other_life(
-    reference: Reference, item: Comparison, leadership: Leadership | None, events: Sequence[BrokerLogEvent]
-) -> RecreatedTopic | None:
+def other_life(reference: Reference, item: Comparison) -> RecreatedTopic | None:
     """Reason why two logs may belong to different topics of one name; None if topic ids or common batches exclude that.
 
     A reference that starts in a later epoch than the other ever had was elected empty, so the other's records are lost. It
@@ -113,9 +107,6 @@ def other_life(
     last = follower.last_leader_epoch
     pair = f"broker {follower.broker_id} and broker {leader.broker_id} have no batch in common, and no topic id tells whether the topic was "
     pair += "deleted and created again"
-    dated = _created_after(follower, leadership, events)
-    if dated is not None:
-        return RecreatedTopic(False, f"{pair}; {dated}, after the last record of broker {follower.broker_id}")
     if first is None or last is None:
         return RecreatedTopic(False, f"{pair}; without leader epochs nothing else does")
     if first <= last:
@@ -142,20 +133,3 @@ def _nothing_in_common(item: Comparison) -> bool:
     shared = leader.chunks.keys() & follower.chunks.keys()
     same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in shared)
     return not same and not (find_rows(own, theirs) >= 0).any()
-
-
-def _created_after(
-    follower: ReplicaFacts, leadership: Leadership | None, events: Iterable[BrokerLogEvent]
-) -> str | None:
-    """Clause that dates the topic's creation after the follower's last record; None if nothing shows that."""
-    times = [chunk.last_timestamp_ms for chunk in follower.chunks.values() if chunk.last_timestamp_ms is not None]
-    if not times:
-        return None
-    state = leadership.history[0] if leadership and leadership.history else None
-    if state is not None and state.occasion == "created" and state.time_ms > max(times):
-        return f"the metadata log says that it was created at {render_time(state.time_ms)}"
-    for event in events:
-        begins = event.kind == "created" or (event.kind == "starts" and event.leader_epoch == 0)
-        if begins and event.clock_ms is not None and event.clock_ms > max(times):
-            return f"{event.path} line {event.line} says that the log was created at {event.time}"
-    return None
