@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.made_cases import leadership, log, segment
+from tests.support.made_cases import leadership, log
 
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, CopiedState
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -143,37 +143,6 @@ def test_a_broker_that_was_stopped_before_its_copy_began_was_down() -> None:
     """The metadata log, which was copied last, has nothing from after the begin."""
     unflushed = facts(**AS_STOPPED | {"recovery_point_checkpoint": 39})
     assert times(copied(kind=None)).state_when_copied(unflushed, DOWN) == "down"
-
-
-#: Ends between its recovery point and its high watermark.
-BETWEEN: dict[str, Any] = {"recovery_point_checkpoint": 30, "high_watermark_checkpoint": 50}
-
-
-@pytest.mark.parametrize(
-    ("entry", "changes", "is_doubted"),
-    [
-        ({}, {}, True),
-        ({"kind": None}, {}, False),
-        ({"is_evidence": True}, {}, False),
-        (NO_TIMES, {}, False),
-        ({}, {"segments": (segment(0, 40, (0, 0), unproven=("rest",)),)}, False),
-        ({}, {"recovery_point_checkpoint": None}, False),
-        ({}, {"recovery_point_checkpoint": 40}, False),
-        ({}, {"high_watermark_checkpoint": None}, False),
-        ({}, {"high_watermark_checkpoint": 40}, False),
-        # Its damaged batches reach the mark.
-        ({}, {"found_end_offset": 50}, False),
-    ],
-)
-def test_a_copy_in_order_that_contradicts_its_checkpoints_may_be_an_image(
-    entry: dict[str, Any], changes: dict[str, Any], is_doubted: bool
-) -> None:
-    known, one = times(copied(**entry)), facts(**BETWEEN | changes)
-    assert known.is_doubted(one) is is_doubted
-    assert known.may_be_image(one) is is_doubted
-    assert not known.may_be_image(facts(**BETWEEN | changes, was_down=True))
-    if "kind" not in entry and not entry.get("is_evidence") and entry is not NO_TIMES:
-        assert known.are_in_any_order(one, was_down=False) is is_doubted
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_who_is_surely_damaged_is_not_perhaps_so() -> None:
 
 TAIL = told("CAP-SKEW", 2, Evidence(UNSEEN_TAIL, broker_id=2, value="11"), start_offset=11, end_offset=20)
 HELD_TAIL = told("CAP-SKEW", 2, Evidence(UNSEEN_TAIL, broker_id=2, value="20"), start_offset=11, end_offset=20)
-OPEN = UnseenTail(2, 11, 20, 11, is_doubted=False, instead=None)
+OPEN = UnseenTail(2, 11, 20, 11, instead=None)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
 from replica_audit.model import TopicPartition, span_of
 from replica_audit.schema import Evidence, FindingRow, QuarantineRow
-from replica_audit.snapshot.manifest import MANIFEST
 from replica_audit.text import count, name_brokers, name_cut, name_offsets, render_time
 
 if TYPE_CHECKING:
@@ -184,11 +183,6 @@ def tell_image(case: Case, facts: ReplicaFacts) -> str:
     who = f"broker {facts.broker_id}"
     if case.options.times.is_image(facts):
         return f"this is an image of the disk of {who}; copy the log directory from the broker"
-    if case.options.times.is_doubted(facts):
-        return (
-            f"manifest.json says that {who} ran, which has such files only until it has recovered its logs; give its kind there as killed if it "
-            "had not, as its server.log says, or as image if this is one of its disk, else copy the log directory again"
-        )
     return f"nobody saw {who} run; give its kind in manifest.json if it was down, else copy its own log directory, and no image of its disk"
 
 
@@ -400,17 +394,14 @@ class UnseenTail(NamedTuple):
     end_offset: int
     held_to: int
     """Offset up to which another replica is known to have what the log may have had."""
-    is_doubted: bool = False
-    """True if the manifest's kind of its copy may be wrong (`CaptureTimes.is_doubted`)."""
     instead: str | None = None
     """An empty log dir that its broker may run with in place of that disk: others are then cut to what it has there."""
 
 
-def unseen_above(broker_id: int, held_to: int, *, is_doubted: bool = False) -> Evidence:
-    """Evidence that a log may have had records from `held_to` on that no copy has; `is_doubted` as in `UnseenTail`."""
+def unseen_above(broker_id: int, held_to: int) -> Evidence:
+    """Evidence that a log may have had records from `held_to` on that no copy has."""
     text = "from this offset on it may have, or have had, what no replica here has"
-    path = MANIFEST if is_doubted else None
-    return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, path=path, value=str(held_to))
+    return Evidence(UNSEEN_TAIL, text=text, broker_id=broker_id, value=str(held_to))
 
 
 def unseen_instead(broker_id: int, log_start: int, log_dir: str) -> Evidence:
@@ -427,8 +418,7 @@ def find_unseen_tails(findings: Iterable[Finding | FindingRow]) -> list[UnseenTa
             row.start_offset,
             row.end_offset,
             int(item.value),
-            is_doubted=item.path == MANIFEST,
-            instead=None if item.path == MANIFEST else item.path,
+            instead=item.path,
         )
         for row in findings
         for item in row.evidence

@@ -61,21 +61,10 @@ class CopiedAgain(NamedTuple):
             action="capture",
             text=f"Copy the log directories of {name_brokers(sorted(self.brokers))} again, and audit again: {question}. capture-plan "
             f"copies the checkpoints first, and records in manifest.json when it copied and who was down{self._ask_kinds(state, kinds)}. "
-            f"Until then start, stop and elect no broker of {list_places(self.tails)}{leaders}{self._ask_recovered()}{self._ask_disks()}",
+            f"Until then start, stop and elect no broker of {list_places(self.tails)}{leaders}{self._ask_disks()}",
             brokers=tuple(sorted(self.brokers)),
             partitions=tuple(self.tails),
             commands=results.copy_again(self.brokers, kinds, self.options, self.partitions, at_once=not leaders),
-        )
-
-    def _ask_recovered(self) -> str:
-        """A sentence on brokers that may not have recovered their logs when they were copied; "" without one."""
-        doubted = sorted({one.broker_id for some in self.tails.values() for one in some if one.is_doubted})
-        if not doubted:
-            return ""
-        their, they = ("its", "it was") if len(doubted) == 1 else ("their", "they were")
-        return (
-            f". If {name_brokers(doubted)} had not recovered {their} logs yet when {they} copied (see server.log), a later copy shows no "
-            "loss: instead set the kind in the present manifest.json to killed, or to image for an image of the disk, and audit again"
         )
 
     def _ask_disks(self) -> str:

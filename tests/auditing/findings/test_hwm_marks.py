@@ -459,7 +459,6 @@ def test_a_checkpoint_past_the_log_end_is_as_sure_as_no_cut_explains_it(
         (UNCUT, (40, 40), {"in_any_order": True, "times": copied(None, None, is_unseen=True)}, (*UNDECIDED, NOT_ON_DISK), (*PROVEN, "")),
         (UNCUT, (40, 40), {"in_any_order": True, "times": UNSEEN_WITHOUT_TIMES}, (*UNDECIDED, LATER_FILE), (*UNDECIDED, AS_THE_MARK)),
         (UNCUT, (40, 40), {"in_any_order": True, "times": copied("live", "image", started_ms=None)}, (*UNDECIDED, NOT_ON_DISK), (*PROVEN, "")),
-        (UNCUT, (40, 20), {"in_any_order": True, "is_live": True, "times": copied("live", "live")}, (*UNDECIDED, NOT_ON_DISK), None),
         (UNCUT, (40, 20), {"in_any_order": True, "is_live": True, "times": copied("live", "image")}, ("info", "suspect", IMAGE_LACKS), None),
         (UNCUT, (40, 20), {"times": copied(None, None)}, (*LIKELY, UNTOLD), None),
         # below the leader's log start

@@ -240,8 +240,7 @@ def _unless_older(
         return likely(found, why)
     left = _held_nowhere(case, facts, mark, case.copies)
     times = case.options.times
-    is_doubted = times.is_doubted(facts)
-    if facts.is_live and not left and not is_doubted:
+    if facts.is_live and not left:
         why = "its log was copied before its checkpoints"
         if times.is_image(facts):
             why = "an image of its disk lacks what had not reached the disk"
@@ -261,9 +260,7 @@ def _unless_older(
     # Damaged bytes in the copy were not written after it.
     if facts.found_end_offset < mark:
         held_to = left[0].start_offset if left else mark
-        found = found._replace(
-            evidence=(*found.evidence, unseen_above(facts.broker_id, held_to, is_doubted=is_doubted))
-        )
+        found = found._replace(evidence=(*found.evidence, unseen_above(facts.broker_id, held_to)))
     return undecided(found, told_before or why, "medium")
 
 

@@ -142,10 +142,8 @@ class CaptureTimes:
         return self.of(facts) is None or self.may_be_image(facts)
 
     def may_be_image(self, facts: ReplicaFacts) -> bool:
-        """True if a replica's files may come from an image of the disk made while its broker ran: the manifest allows it,
-        or `is_doubted` contradicts the manifest."""
-        entries = self._entries_of(*facts.key)
-        return not facts.was_down and (any(one.may_be_image for one in entries) or self.is_doubted(facts))
+        """True if a replica's files may come from an image of the disk made while its broker ran, which the manifest allows."""
+        return not facts.was_down and any(one.may_be_image for one in self._entries_of(*facts.key))
 
     def may_be_untold_image(self, facts: ReplicaFacts) -> bool:
         """True if the manifest has the times of a log dir's copy but not its kind, and no other source has its broker down:
@@ -153,21 +151,6 @@ class CaptureTimes:
         entries = self._entries_of(*facts.key)
         is_untold = not any(one.kind or one.is_unseen or one.is_evidence for one in entries)
         return is_untold and not facts.was_down and self.of(facts) is not None
-
-    def is_doubted(self, facts: ReplicaFacts) -> bool:
-        """True if a log ends between its recovery point and high watermark, although the manifest has it copied in order
-        from a running broker. A running broker that lost its tail rewrites both once its logs are recovered, and a log that
-        had segments deleted ends at its recovery point. So it is an image, was copied in another order, or was not
-        recovered yet. A log whose damaged batches reach the high watermark does not end there."""
-        entries = self._entries_of(*facts.key)
-        is_copy = any(one.kind == "live" for one in entries) and not any(one.is_evidence for one in entries)
-        if not is_copy or self.of(facts) is None or facts.end_is_open:
-            return False
-        flushed = facts.directory.recovery_point_checkpoint
-        mark = facts.directory.high_watermark_checkpoint
-        if flushed is None or mark is None:
-            return False
-        return flushed < facts.log_end_offset <= facts.found_end_offset < mark
 
     def is_image(self, facts: ReplicaFacts) -> bool:
         """True if the manifest calls the copy an image."""
