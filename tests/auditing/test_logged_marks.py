@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.histories import history
 from tests.support.made_cases import LINEAGE, case, leadership, log
 
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, place, tighten_by_logs
@@ -20,14 +19,8 @@ LED = BrokerLogEvent(
 )  # fmt: skip
 
 
-def tightened(
-    *events: BrokerLogEvent,
-    mark: HighWatermark = MARK,
-    said: Any = None,
-    version: tuple[int, ...] | None = None,
-    **known: Any,
-) -> HighWatermark:
-    return tighten_by_logs(mark, case(log(1, *LINEAGE), **known).reference, said, events, version)
+def tightened(*events: BrokerLogEvent, mark: HighWatermark = MARK, **known: Any) -> HighWatermark:
+    return tighten_by_logs(mark, case(log(1, *LINEAGE), **known).reference, events)
 
 
 @pytest.mark.parametrize(
@@ -81,55 +74,6 @@ def test_the_greatest_counts_and_none_if_the_logs_are_later_than_who_is_said_to_
     greater = LED._replace(broker_id=0, high_watermark=18)
     assert tightened(LED, greater, LED).hw_lower == 18
     assert tightened(LED, outdated=leadership()) == MARK
-
-
-TWO_NEEDED = {"min.insync.replicas": "2"}
-#: Broker 1 alone is in sync, in leader epoch 2 and partition epoch 2.
-ALONE = ({"leader_id": 1}, {"leader_id": 1, "isr": (1,), "configs": TWO_NEEDED})
-
-
-@pytest.mark.parametrize(
-    ("event", "state", "version", "leader_id", "stands"),
-    [
-        ({}, {}, (3, 7), 1, True),
-        ({}, {}, (3, 6), 1, False),
-        # Without a version eligible replicas show that it has the rule.
-        ({}, {}, None, 1, False),
-        ({}, {"elr": (2,)}, None, 1, True),
-        ({}, {"elr": (2,)}, (3, 6), 1, False),
-        ({}, {"isr": (1, 2)}, (3, 7), 1, False),
-        ({}, {"configs": {}}, (3, 7), 1, False),
-        ({}, {"uncommitted": True}, (3, 7), 1, False),
-        # The partition is in another state now, or another broker leads.
-        ({"partition_epoch": 1}, {}, (3, 7), 1, False),
-        ({"partition_epoch": None}, {}, (3, 7), 1, False),
-        ({}, {}, (3, 7), 0, False),
-        ({}, {}, (3, 7), 2, False),
-        ({"high_watermark": 5}, {}, (3, 7), 1, None),
-    ],
-)
-def test_it_stands_still_as_long_as_the_isr_is_below_the_minimum(
-    event: dict[str, Any], state: dict[str, Any], version: tuple[int, ...] | None, leader_id: int, stands: bool | None
-) -> None:
-    """`stands` is None where the mark contradicts what is known."""
-    first, last = map(dict, ALONE)
-    said = leadership(source="metadata_log", history=history(first, last | state))
-    led = LED._replace(**event)
-    found = tightened(led, said=said, version=version, leader_id=leader_id)
-    if stands:
-        text = (
-            "high watermark 15, at which broker 1 began to lead in epoch 2 with fewer replicas in sync than "
-            "min.insync.replicas, as they still are: it stands still (state-change.log line 3)"
-        )
-        assert found == MARK.settled(15, "bounds_meet", text)
-        assert found.limiting_broker_id is None, "it stands still whatever broker 2 fetches"
-    else:
-        assert (found.hw_lower, found.hw_upper) == (15 if stands is False else 10, 40)
-
-
-def test_without_a_state_nothing_shows_that_it_stands_still() -> None:
-    for said in (None, leadership(), leadership(history=history({"uncommitted": True})[1:])):
-        assert tightened(LED, said=said, version=(3, 7)).hw_upper == 40
 
 
 ONE, OTHER = "one", "other"

@@ -162,7 +162,7 @@ def conclude(
     )
     mark = bounded_by_frozen_epochs(mark, reference, frozen)
     mark = narrow_high_watermark(mark, reference, compared, leadership, options.kafka_version)
-    mark = tighten_by_logs(mark, reference, leadership, events, options.kafka_version)
+    mark = tighten_by_logs(mark, reference, events)
     lost_to_others = lost_ranges(compared) if evidence.side.group_offsets else ()
     case = Case(
         evidence=evidence,

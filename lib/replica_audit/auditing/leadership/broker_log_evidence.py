@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.protocol.versions import stands_still_below_min_isr
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 if TYPE_CHECKING:
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
     from replica_audit.auditing.replicas.reference import Reference
-    from replica_audit.model import Leadership, PartitionState
 
 
 class LoggedCut(NamedTuple):
@@ -56,14 +54,8 @@ def of_present_topic(events: Iterable[BrokerLogEvent], topic_id: str | None) -> 
     return tuple(events[others[-1] + 1 :] if others else events)
 
 
-def tighten_by_logs(
-    mark: HighWatermark,
-    reference: Reference,
-    leadership: Leadership | None,
-    events: Sequence[BrokerLogEvent],
-    kafka_version: tuple[int, ...] | None,
-) -> HighWatermark:
-    """Raise the lower bound of `mark` to what a leader's log lines prove; exact if nothing can have changed since.
+def tighten_by_logs(mark: HighWatermark, reference: Reference, events: Iterable[BrokerLogEvent]) -> HighWatermark:
+    """Raise the lower bound of `mark` to what a leader's log lines prove.
 
     If a leader began epoch E at offset O with high watermark H, every log with the entry (E, O) equals its log below O. So
     if the reference's lineage has that entry, everything below H was committed there.
@@ -77,15 +69,6 @@ def tighten_by_logs(
         begins = one.leads and (one.leader_epoch, one.offset) in entries
         if begins and value is not None and one.offset is not None and value <= one.offset:
             led.append((value, one))
-    state = leadership.committed[-1] if leadership and leadership.committed else None
-    for value, one in led:
-        if _frozen(one, state, reference, kafka_version) and mark.admits(value):
-            text = (
-                f"high watermark {value}, at which broker {one.broker_id} began to lead in epoch "
-                f"{one.leader_epoch} with fewer replicas in sync "
-            )
-            text += f"than min.insync.replicas, as they still are: it stands still ({place(one)})"
-            return mark.settled(value, "bounds_meet", text)
     if not led:
         return mark
     value, best = max(led, key=lambda pair: pair[0])
@@ -105,18 +88,6 @@ def tighten_by_logs(
 def place(event: BrokerLogEvent) -> str:
     """Words for an event's file, line and time."""
     return f"{event.path} line {event.line}" + (f", {event.time}" if event.time else "")
-
-
-def _frozen(
-    event: BrokerLogEvent, state: PartitionState | None, reference: Reference, kafka_version: tuple[int, ...] | None
-) -> bool:
-    """True if the partition is still in the state in which the leader began, so that its high watermark cannot have moved."""
-    if state is None or reference.leader_id != event.broker_id:
-        return False
-    if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
-        return False
-    gate = stands_still_below_min_isr(kafka_version)
-    return (bool(state.elr) if gate is None else gate) and state.is_below_min_isr
 
 
 def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
