@@ -113,10 +113,13 @@ def test_recovery_writes_the_epoch_into_the_file_which_is_no_witness_then(tmp_pa
     assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND")} == {"proven"}
     for source in ("topics_describe", "inferred"):
         answer = audit(tmp_path / source, brokers, source=source)
-        expected = "suspect" if offset == 35 else "proven"
-        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", broker)} == {expected}, answer
-        assert answer.verdict == "LATENT_CORRUPTION" and not answer.codes("critical"), answer
-        assert not answer.tables["divergences"]
+        assert not answer.codes("critical"), answer
+        if offset == 35:
+            # Without a metadata log an election that nobody else followed looks the same.
+            assert not answer.found("LOG-CRC-BLIND") and answer.verdict != "COMMITTED_LOSS", answer
+            continue
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", broker)} == {"proven"}, answer
+        assert answer.verdict == "LATENT_CORRUPTION" and not answer.tables["divergences"], answer
 
 
 @pytest.mark.parametrize("broker", [1, 2])
@@ -133,9 +136,9 @@ def test_recovery_of_the_first_batch_leaves_no_other_entry(tmp_path, broker):
 def test_without_an_epoch_file_of_its_own(tmp_path, epochs):
     file = {"orders-0/leader-epoch-checkpoint": b"nonsense"} if epochs else {}
     odd = Replica(_changed(TWO, 7, 35), epochs=None, replace=file)
-    for source, confidence in (("metadata_log", "proven"), ("topics_describe", "suspect")):
+    for source, known in (("metadata_log", {"proven"}), ("topics_describe", set())):
         answer = _audit(tmp_path / source, {1: Replica(TWO, epochs=EPOCHS), 2: odd}, source)
-        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", 2)} == {confidence}, answer
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", 2)} == known, answer
         assert not answer.codes("critical") and answer.verdict == "LATENT_CORRUPTION", answer
 
 

@@ -276,7 +276,7 @@ def test_a_gap_between_two_segments_may_be_a_missing_segment(cleaned_to, other_e
             ((2, 0), (3, 20)),
             ("neither its own epoch file nor anything else", "epoch 2 from 0 on, epoch 3 from 20 on", "no election began"),
         ),
-        ("suspect", True, ((7, 30),), ("its own epoch file has that epoch", "epoch 7 from 30 on", "an election that left a trace only on")),
+        ("likely", True, ((7, 30),), ("its own epoch file has that epoch", "epoch 7 from 30 on", "an election that left a trace only on")),
         ("likely", False, (), ("neither its own epoch file nor", "no entries", "an election that left a trace only on")),
     ],
 )  # fmt: skip

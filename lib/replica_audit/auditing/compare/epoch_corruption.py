@@ -50,7 +50,7 @@ def doubtful_epochs(copies: Sequence[ReplicaFacts], leadership: Leadership | Non
         own = list(_split_by_file(facts, of_facts)) if others else []
         for other, theirs in others:
             for part in _differing(facts, own, theirs):
-                confidence = confidence_of(_signs(facts, other, part, copies, leadership, at_rest))
+                confidence = _confidence(facts, other, part, copies, leadership, at_rest)
                 if confidence is not None:
                     found[facts.key, other.key, part.start_offset] = CorruptEpoch(
                         facts.key,
@@ -61,7 +61,6 @@ def doubtful_epochs(copies: Sequence[ReplicaFacts], leadership: Leadership | Non
                         other.key,
                         confidence,
                         _start_in_file(facts, part.own) == part.start_offset,
-                        any(_has(one, part.own, part.start_offset) for one in copies if one is not facts),
                     )
     # Only one side can be corrupt: keep the more confident suspicion; on a tie drop both.
     return [
@@ -86,11 +85,6 @@ def confirm_rot(
         own = own[_within(own, one) & (own["leader_epoch"] == one.leader_epoch)]
         other = other[_within(other, one) & (other["leader_epoch"] == one.true_epoch)]
         held = set(_contents(other))
-        if one.in_file and one.confidence == "suspect" and len(own) > 1:
-            # One changed header is plausible; several in a row are more likely due to an election.
-            continue
-        if one.is_contested and not _is_foreign(own, one, rows):
-            continue
         if len(own) and all(content in held for content in _contents(own)):
             confirmed.append(one)
     return rot_by_copy(confirmed)
@@ -102,20 +96,6 @@ def rot_by_copy(doubts: Iterable[CorruptEpoch]) -> dict[CopyKey, tuple[CorruptEp
     for one in doubts:
         found.setdefault(one.key, {}).setdefault((one.start_offset, one.end_offset), one)
     return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in found.items()}
-
-
-def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[CopyKey, NDArray[np.void]]) -> bool:
-    """True if other copies have different batches there in the epoch of `own`: an epoch has one leader, and so one log."""
-    contents = set(_contents(own))
-    found = False
-    for key in rows.keys() - {one.key}:
-        theirs = rows[key]
-        overlaps = (theirs["last_offset"] >= one.start_offset) & (theirs["base_offset"] < one.end_offset)
-        held = set(_contents(theirs[overlaps & (theirs["leader_epoch"] == one.leader_epoch)]))
-        if contents & held:
-            return False
-        found |= bool(held)
-    return found
 
 
 def restore_epochs(rows: NDArray[np.void], rot: Collection[CorruptEpoch]) -> NDArray[np.void]:
@@ -182,104 +162,44 @@ def _is_bare(facts: ReplicaFacts, start: int, end: int) -> bool:
     return any(part.covers(start, end) for part in (*facts.gaps, *facts.missing))
 
 
-class EpochSigns(NamedTuple):
-    """Evidence on which of two copies has the changed epoch in a range; "there" is its first offset."""
-
-    own: bool | None
-    """True if the copy's epoch file gives its batches' epoch there; None without a usable file."""
-    theirs: bool | None
-    """True if the other's epoch file gives the other's epoch there; None without a usable file."""
-    known: bool
-    """True if a third copy's file or batches have the epoch there."""
-    led: bool | None
-    """True if the epoch had a leader; None if the history does not reach back so far."""
-    goes_on: bool
-    contradicted: bool
-    late: bool
-    """True if the file may have been copied before the leader began the epoch and continued to write."""
-    own_is_other: bool
-    """True if the copy's epoch file gives the other's epoch there."""
-    begins_there: bool
-    """True if the copy's epoch file starts the epoch there."""
-    in_others: bool
-    """True if another copy's epoch file has the epoch."""
-    has_other: bool
-    """True if the copy's epoch file has the other's epoch."""
-    settled: bool
-
-
-def confidence_of(signs: EpochSigns) -> Confidence | None:
-    """Confidence that this copy, not the other, has the changed epoch; None without evidence. By the first line that fits:
-
-    | own file has it there | and | answer |
-    |---|---|---|
-    | yes, or no file | a third copy knows it there | |
-    | no file | it had no leader, the other's file confirms the other's epoch | proven |
-    | no file | it had no leader | likely |
-    | no file | it had a leader, or the other's file does not confirm the other's epoch, or the stretch goes on | |
-    | no file | the stretch is contradicted | proven |
-    | no file | | suspect |
-    | no | the other's file denies the other's epoch, or the own file may be too old | |
-    | no | the other's or the own file confirms the other's epoch, or the stretch is contradicted | proven |
-    | no | | likely |
-    | yes | the file begins it elsewhere, the stretch goes on, or it had a leader | |
-    | yes | another's file has the epoch | |
-    | yes | it had no leader, or the stretch is contradicted | proven |
-    | yes | the file lacks the other's epoch: two histories | |
-    | yes | the range was settled before | suspect |
-    | yes | | |
-    """
-    if signs.known and signs.own is not False:
-        return None
-    if signs.own is None:
-        if signs.led is False:
-            return "proven" if signs.theirs else "likely"
-        if signs.led or not signs.theirs or signs.goes_on:
-            return None
-        return "proven" if signs.contradicted else "suspect"
-    if not signs.own:
-        if signs.theirs is False or signs.late:
-            return None
-        return "proven" if signs.theirs or signs.contradicted or signs.own_is_other else "likely"
-    # The copy's epoch file has the epoch: an election wrote it, or recovery found it in the changed batch.
-    if not signs.begins_there or signs.goes_on or signs.led or signs.in_others:
-        return None
-    if signs.led is False or signs.contradicted:
-        return "proven"
-    return "suspect" if signs.has_other and signs.settled else None
-
-
-def _signs(
+def _confidence(
     facts: ReplicaFacts,
     other: ReplicaFacts,
     part: _Stretch,
-    copies: Sequence[ReplicaFacts],
+    copies: Iterable[ReplicaFacts],
     leadership: Leadership | None,
     at_rest: bool,
-) -> EpochSigns:
-    epoch = part.own
-    start = part.start_offset
+) -> Confidence | None:
+    """Confidence that `facts`, not `other`, has the changed epoch in `part`; None without evidence. By the first line that fits:
+
+    | its own epoch file | and | answer |
+    |---|---|---|
+    | | another replica's file or batches have the epoch there | |
+    | denies the epoch there | may be too old, or the other's file denies the other's epoch | |
+    | denies it | a file confirms the other's epoch, or the neighbours contradict this one | proven |
+    | denies it | | likely |
+    | begins it there, or is unusable | it had a leader, another's file has it, or the other's log ends in this range | |
+    | begins it there, or is unusable | it had no leader, or the neighbours contradict it | proven |
+    | is any other | | |
+    """
+    epoch, start = part.own, part.start_offset
     others = [one for one in copies if one is not facts]
-    starts = [_start_in_file(one, epoch) for one in others]
-    known = any(_says(one, epoch, start) or _has(one, epoch, start) for one in others)
+    if any(_says(one, epoch, start) or _has(one, epoch, start) for one in others):
+        return None
     led = _was_led(leadership, epoch)
-    is_newest = all(epoch > one for one, _ in facts.file_entries)
-    is_final = at_rest or facts.killed or facts.was_stopped_before_copy or part.is_contradicted
-    may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
-    return EpochSigns(
-        own=_says(facts, epoch, start),
-        theirs=_says(other, part.other, start),
-        known=known,
-        led=led,
-        goes_on=part.goes_on,
-        contradicted=part.is_contradicted,
-        late=bool(may_be_late) and not any((one or 0) >= part.end_offset for one in starts),
-        own_is_other=_says(facts, part.other, start) or False,
-        begins_there=_start_in_file(facts, epoch) == start,
-        in_others=any(one is not None for one in starts),
-        has_other=_start_in_file(facts, part.other) is not None,
-        settled=_is_settled(facts, other, leadership, start),
-    )
+    if _says(facts, epoch, start) is False:
+        theirs = _says(other, part.other, start)
+        is_newest = all(epoch > one for one, _ in facts.file_entries)
+        is_final = at_rest or facts.killed or facts.was_stopped_before_copy or part.is_contradicted
+        begins_later = any((_start_in_file(one, epoch) or 0) >= part.end_offset for one in others)
+        if theirs is False or (is_newest and not is_final and not begins_later and (part.goes_on or led)):
+            return None
+        return "proven" if theirs or part.is_contradicted or _says(facts, part.other, start) else "likely"
+    # An election wrote the file's entry, or recovery found it in the changed batch.
+    is_entry = not facts.found_lineage or _start_in_file(facts, epoch) == start
+    if not is_entry or part.goes_on or led or any(_start_in_file(one, epoch) is not None for one in others):
+        return None
+    return "proven" if led is False or part.is_contradicted else None
 
 
 def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:
@@ -307,15 +227,3 @@ def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:
     if any(state.leader_epoch == epoch and state.leader_id is not None for state in leadership.history):
         return True
     return None if 0 <= epoch < min(state.leader_epoch for state in leadership.history) else False
-
-
-def _is_settled(facts: ReplicaFacts, other: ReplicaFacts, leadership: Leadership | None, start: int) -> bool:
-    """True if both replicated their records from `start` on unchanged, so that no producer resent them.
-
-    If both are in sync, neither has records that the other's election replaced. Without an ISR, the other replica's checkpoint
-    must show that they were committed in its epoch.
-    """
-    if leadership is None or leadership.source == "inferred" or leadership.isr is None:
-        checkpoint = other.directory.high_watermark_checkpoint
-        return checkpoint is not None and checkpoint > start
-    return {facts.broker_id, other.broker_id} <= set(leadership.isr)

@@ -28,8 +28,6 @@ class CorruptEpoch(NamedTuple):
     confidence: Confidence
     in_file: bool
     """True if the copy's epoch file has the changed epoch too, written there by recovery."""
-    is_contested: bool = False
-    """True if another replica has that epoch at these offsets too, so that only its different bytes show that this replica never had it."""
 
 
 def starts_of_epochs(
