@@ -222,20 +222,20 @@ def _unless_older(
 
     | the log | finding |
     |---|---|
-    | lacks what the reference has deleted since, and may be older, or ends where it `was_cut_inside` a batch | info: nothing depends on it |
-    | is of no earlier moment than the checkpoint | as it is; likely if its broker went down meanwhile, it is an image or was so cut, perhaps |
+    | lacks what the reference has deleted since, and may be older | info: nothing depends on it |
+    | is of no earlier moment than the checkpoint | as it is; likely if perhaps its broker went down meanwhile, it is an image, or a cut |
+    | | inside a batch, which is deleted since, removed the end |
     | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
     | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
 
     A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     is_deleted = case.reference.facts.log_start_offset >= mark
-    is_split = is_deleted and case.was_cut_inside(facts, mark)
-    if is_deleted and (facts.in_any_order or is_split):
+    if is_deleted and facts.in_any_order:
         return found._replace(severity="info", verdict=None, confidence="suspect")
     if not facts.in_any_order:
         why = case.why_gone_down(facts) or why_perhaps_image(case, facts, facts.log_end_offset)
-        if is_split is None:
+        if is_deleted:
             why = why or "likely, not proven: a log that was cut inside a batch ends where that began"
         return likely(found, why)
     left = _held_nowhere(case, facts, mark, case.copies)
