@@ -553,31 +553,6 @@ def test_an_unclean_election_may_have_lost_what_the_old_leader_has_cut_since(tmp
     assert may_have_lost(scene(tmp_path / "gone", {2: healed, 3: healed}, *UNCLEAN_TO_2))
 
 
-def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_and_agrees(tmp_path):
-    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
-    answer = scene(tmp_path, {1: Replica(COMMON, clean_shutdown=True), 2: new, 3: new}, *UNCLEAN_TO_2)
-    assert not may_have_lost(answer)
-    assert (
-        "broker 1, which led before, has followed nobody since" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
-    )
-
-
-@pytest.mark.parametrize(
-    "old",
-    [
-        Replica(COMMON),
-        Replica(COMMON, epochs=[(0, 0), (1, 50)]),
-        Replica(COMMON, high_watermark=55),
-        Replica(COMMON, recovery_point=55),
-        Replica(COMMON, tail=b"\xff" * 100),
-    ],
-    ids=["not-stopped", "followed", "high-watermark-above", "recovery-point-above", "damaged-end"],
-)
-def test_an_old_leader_that_was_cut_or_lost_its_own_tail_tells_nothing(tmp_path, old):
-    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
-    assert may_have_lost(scene(tmp_path, {1: old, 2: new, 3: new}, *UNCLEAN_TO_2))
-
-
 def test_a_clean_failover_that_healed_has_no_such_finding(tmp_path):
     healed = Replica([*COMMON, *written(50, 60, 1, "new ")])
     answer = scene(tmp_path, dict.fromkeys((1, 2, 3), healed), change(leader=2, isr=(2, 3)), change(isr=(1, 2, 3)))

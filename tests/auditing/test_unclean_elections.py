@@ -106,35 +106,6 @@ def test_where_nothing_tells_what_was_lost(tmp_path, brokers, moves, gone):
     ]
 
 
-@pytest.mark.parametrize(
-    ("brokers", "moves", "before"),
-    [
-        ({1: Replica(COMMON, clean_shutdown=True), 2: NEW}, UNCLEAN_TO_2, 1),
-        ({1: Replica(COMMON, high_watermark=40, clean_shutdown=True), 2: NEW}, UNCLEAN_TO_2, 1),
-        ({1: NEWER, 2: NEWER, 3: Replica(COMMON, clean_shutdown=True)}, UNCLEAN_FROM_3, 3),
-    ],
-    ids=["as it was", "a mark below its end", "of a greater id"],
-)
-def test_an_old_leader_that_was_stopped_and_stayed_as_it_was_shows_that_nothing_was_lost(
-    tmp_path, brokers, moves, before
-):
-    answer = scene(tmp_path, brokers, *moves)
-    said = f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker 2 has all its records"
-    assert told(answer).endswith(f"; it leads from offset 50; {said}")
-    assert reasons(answer) == [said]
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"quiesced": True}], ids=["of an earlier moment, perhaps", "of the same moment"]
-)
-def test_one_that_was_not_stopped_in_order_may_have_lost_its_end(tmp_path, options):
-    """It was said to show that nothing was lost, though its log may have ended later as it led alone."""
-    brokers = {1: Replica(COMMON, high_watermark=40, recovery_point=30), 2: NEW}
-    answer = scene(tmp_path, brokers, *UNCLEAN_TO_2, **options)
-    assert "it may have lost records, and these files cannot tell: broker 2 has all records of broker 1" in told(answer)
-    assert "lost nothing" not in told(answer)
-
-
 def test_what_others_have_past_a_log_that_was_copied_before_its_unclean_election_may_be_lost(tmp_path):
     """It was skew that explains all, and broker 2 lost nothing: LAGGING."""
     old = Replica([*COMMON, *written(50, 60, 0)], high_watermark=55)

@@ -87,22 +87,14 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
     |---|---|---|---|
     | some, on a replica that follows | high | WILL_LOSE_ON_TRUNCATION | who still has them; that more may be lost, if none was in sync |
     | some, only in files about to go | info | | the same, and that more may be lost |
-    | none; the leader before is as it was, and was stopped in order | info | | nothing was lost |
     | none; remote storage has an earlier epoch | info | | records were lost |
     | none | info | | records may have been lost |
     """
     left, likely, to_be_cut, doubt = _left_behind(case, election)
-    before = _as_it_went(case, election)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     if left:
         said, reason = _told_left(case, election, left, likely, to_be_cut)
         said = f"{said}; {doubt}" if doubt else said
-    elif before is not None and _was_stopped(before):
-        said = (
-            f"it lost nothing: broker {before.broker_id}, which led before, has followed nobody since, and broker "
-            f"{case.reference.facts.broker_id} has all its records"
-        )
-        reason = Evidence("loss", text=said, value="0")
     elif stored := _in_remote_storage(case, election):
         said = f"{stored}; it may have lost more"
         reason = Evidence("loss", text=stored)
@@ -113,11 +105,6 @@ def _unclean(case: Case, election: Election, start: int | None) -> Finding:
             why = f"no log of {name_brokers(aside)} was compared"
         elif case.reference.predates and election.leader_id == case.reference.facts.broker_id:
             why = f"the log of broker {election.leader_id} was copied before it was elected"
-        elif before is not None:
-            why = (
-                f"broker {case.reference.facts.broker_id} has all records of broker {before.broker_id}, which led before, but nothing "
-                f"shows that broker {before.broker_id} was stopped cleanly before it was copied: it may have had more"
-            )
         said = f"it may have lost records, and these files cannot tell: {why}"
         reason = considered(_unseen(case, election))
     began = "" if start is None else f"; it leads from offset {start}"
@@ -142,10 +129,7 @@ def _lost_unseen(case: Case, election: Election) -> bool:
     """True if replicas still have records that an election left behind, but none of those in sync before it does, so
     that more may have been committed than any has."""
     holders = {item.follower.broker_id for item, _ in _runs_left(case, election)}
-    if not holders or not election.had_all or not holders.isdisjoint(election.had_all):
-        return False
-    before = _as_it_went(case, election)
-    return before is None or not _was_stopped(before)
+    return bool(holders and election.had_all) and holders.isdisjoint(election.had_all)
 
 
 def _runs_left(case: Case, election: Election) -> Iterator[tuple[Comparison, DivergentRange]]:
@@ -202,37 +186,6 @@ def _loss(runs: list[DivergentRange], *, is_likely: bool) -> str:
         return f"{held}, all {known_as}"
     more = "" if known is None else f", at most {known} promised by acks=all"
     return f"{held} ({committed or 'none'} {known_as}{more})"
-
-
-def _was_stopped(facts: ReplicaFacts) -> bool:
-    """True if a broker was stopped cleanly; one that was not may have lost the end of its log."""
-    return facts.was_down and bool(facts.directory.clean_shutdown)
-
-
-def _as_it_went(case: Case, election: Election) -> ReplicaFacts | None:
-    """The previous leader's log if it has followed nobody since the election, shows no lost end, and the reference has all of it."""
-    before = election.previous_leader_id
-    leadership = case.leadership
-    item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
-    if leadership is None or item is None:
-        return None
-    facts = item.follower
-    directory = item.follower.directory
-    epochs = [epoch for epoch, _ in facts.epoch_entries]
-    marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
-    whole = (
-        facts.end_is_known
-        and facts.tail_kind == "clean"
-        and not facts.unreadable
-        and all(mark is None or mark <= facts.log_end_offset for mark in marks)
-    )
-    # With an entry of a later epoch it has followed and been truncated since. A leader that wrote nothing leaves no entry, so
-    # it must also have been down all the time: in the ISR of no later state, and fenced at the end.
-    later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
-    returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
-    followed = not epochs or max(epochs) >= election.leader_epoch or returned
-    is_as_it_went = whole and not followed and item.common_prefix_end == facts.log_end_offset
-    return facts if is_as_it_went else None
 
 
 def _in_remote_storage(case: Case, election: Election) -> str | None:
