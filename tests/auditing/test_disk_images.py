@@ -155,7 +155,7 @@ def test_an_image_of_the_leader_s_disk_that_was_copied_last_may_be_older(
     answer = _audit(tmp_path, brokers, kind, begun={1: 10, 2: 5})
     code, severity = told
     assert (answer.one(code, 2)[0], answer.verdict) == (severity, verdict), answer
-    says = "that log lost its end, or the copy is of an image of its disk, without what had not reached the disk: nobody saw broker 1 run;"
+    says = "the copy of broker 1 is the later one, perhaps: that log lost its end, or it is older than these records: an image of its disk"
     assert (says in answer.found(code, 2)[0]["message"]) is (kind is None)
     if kind != "image":
         assert costs(answer, 1) == (10, 0, 10), answer

@@ -13,7 +13,6 @@ from replica_audit.auditing.finding import (
     finding,
     in_epoch_file,
     merge_findings,
-    tell_image,
     unseen_above,
     unseen_instead,
     unusable_input,
@@ -141,27 +140,15 @@ def skew(
     """
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
-    if unsure is not None and case.options.times.is_later_by_controller(case.reference.facts, facts):
+    if unsure is not None and case.tail.state != "undecided":
+        copied = "was made while it was down" if case.tail.state == "down" else "is the later one, perhaps"
         why = (
-            f"its copy is the later one by the controller's clock but not by its own: either the clock of broker {unsure} is slow and that log "
-            "lost its end, or its __cluster_metadata-0 was copied again later; copy all its log directories again, in one go"
+            f"the copy of broker {unsure} {copied}: that log lost its end, or it is older than these records: an image of its disk, by a slow "
+            "clock, or another broker led in its epoch; copy all its log directories again, in one go, while it leads if it runs"
         )
-        decides = f"a later copy of broker {unsure} would decide"
-    elif unsure is not None and case.tail.state == "up" and not facts.has_epochs:
-        why = (
-            f"the copy of broker {unsure} is the later one, and nothing shows when it began to lead: that log lost its end, or was copied before "
-            "then; copy it again while it leads"
+        decides = (
+            f"a later copy of broker {unsure}, its kind in manifest.json, or a source with leader epochs would decide"
         )
-        decides = f"a copy of broker {unsure} made while it leads would decide"
-    elif unsure is not None and case.tail.state == "up":
-        why = (
-            "its copy is the later one: that log lost its end, or the copy is of an image of its disk, without what had not reached the disk: "
-            f"{tell_image(case, case.reference.facts)}"
-        )
-        decides = f"the kind of broker {unsure} in manifest.json would decide"
-    elif unsure is not None and case.tail.state == "down":
-        why = f"broker {unsure} was down when it was copied: that log lost its end, or another broker led in its epoch"
-        decides = "the metadata log, or leadership.json with leader epochs, would decide"
     elif unsure is not None:
         shown = f"broker {unsure} is fenced where the metadata log ends"
         if case.leadership is not None and unsure not in (case.leadership.fenced or ()):
