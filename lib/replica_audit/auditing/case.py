@@ -303,16 +303,12 @@ class Case:
     def why_only_likely(self, item: Comparison, run: DivergentRange) -> str | None:
         """Clause on why the loss of a run's committed records is only likely: the checkpoint that proves them committed (without a proof,
         the follower's) may be later than the log, or they may have been deleted; None if neither is possible (C.2, "Files in any order")."""
-        return (
-            self._why_mark_may_be_later(run, item.follower)
-            or self.why_deleted_since(item, run.end_offset)
-            or self._why_mark_may_be_the_leaders(run)
-        )
+        return self._why_mark_may_be_later(run, item.follower) or self.why_deleted_since(item, run.end_offset)
 
     def _why_mark_may_be_later(self, run: DivergentRange, holder: ReplicaFacts) -> str | None:
         proof = run.proof
-        if proof is not None and not proof.certain and proof.kind == "lost_tail":
-            return f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have these records from that"
+        if proof is not None and not proof.certain:
+            return f"likely, not proven: broker {proof.broker_id} may have followed another leader meanwhile, and have that high watermark from it"
         if proof is not None and proof.kind == "sole_isr":
             return None
         marker = holder.broker_id if proof is None else proof.broker_id
@@ -328,16 +324,6 @@ class Case:
         return (
             f"likely, not proven: nothing shows in which order the files of broker {marked.broker_id} were copied, and its log may have been cut "
             "and fetched again meanwhile"
-        )
-
-    def _why_mark_may_be_the_leaders(self, run: DivergentRange) -> str | None:
-        proof = run.proof
-        if proof is None or proof.certain:
-            return None
-        leader = self.reference.facts.broker_id
-        return (
-            f"likely, not proven: the logs agree again above, so that broker {proof.broker_id} may have that high watermark from broker {leader}, "
-            "over other records"
         )
 
     def why_others_lost(self, run: DivergentRange) -> str | None:
