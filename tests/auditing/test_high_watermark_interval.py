@@ -41,7 +41,6 @@ def bounded(
         made.reference,
         made.comparisons,
         leadership=known,
-        cleaner_bound=False,
         one_moment=one_moment,
         times=CaptureTimes(),
         shorter=shorter,

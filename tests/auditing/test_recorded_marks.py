@@ -127,7 +127,7 @@ def test_a_recorded_high_watermark_counts(
     leader: ReplicaFacts, item: Comparison, said: Leadership, found: tuple[int, int] | None
 ) -> None:
     reference = replace(case(leader, item, said=said).reference, leader_id=said.leader_id)
-    marks = recorded_marks(reference, (item,), said, cleaner_bound=False, stable=None)
+    marks = recorded_marks(reference, (item,), said, stable=None)
     own = [one for one in marks if one.text.startswith("checkpointed") and "broker 2" in one.text]
     assert [(one.offset, one.reached) for one in own] == ([] if found is None else [found])
     assert all(("which proves everything below 40" in one.text) is (one.offset == 40) for one in own)
@@ -138,7 +138,7 @@ def test_a_third_replica_shows_that_a_log_was_cut_since() -> None:
     other = compared(replace(NEWER, directory=log(3).directory), common_prefix_end=40)
     for others, counts in (((), True), ((other,), False)):
         reference = case(LEADER, item, *others).reference
-        marks = recorded_marks(reference, (item, *others), leadership(), cleaner_bound=False, stable=None)
+        marks = recorded_marks(reference, (item, *others), leadership(), stable=None)
         assert any("high watermark 35 of broker 2" in one.text for one in marks) is counts
 
 
@@ -167,7 +167,7 @@ def test_the_mark_of_a_reference_that_was_copied_before_it_led(
     )
     leader = replace(log(1, (0, 0), (2, 20), end=40, high_watermark_checkpoint=36), **own)
     reference = case(leader, other, predates=predates).reference
-    marks = recorded_marks(reference, (other,), leadership(), cleaner_bound=False, stable=None)
+    marks = recorded_marks(reference, (other,), leadership(), stable=None)
     assert any("high watermark 36 of broker 1" in one.text for one in marks) is counts
 
 
@@ -185,7 +185,7 @@ def remote(end: int) -> tuple[int, RemoteSegment]:
         (CLEANLY, {}, {"log start 0", "checkpointed high watermark 10"}),
         (
             leadership(),
-            {"cleaner_bound": True},
+            {"cleans_below_mark": True},
             {"log start 0", "checkpointed high watermark 10", "cleaner checkpoint 12"},
         ),
         (
@@ -197,11 +197,12 @@ def remote(end: int) -> tuple[int, RemoteSegment]:
     ],
 )
 def test_what_the_reference_itself_proves(said: Leadership, changes: dict[str, Any], expected: set[str]) -> None:
-    leader = log(1, (0, 0), (2, 20), end=40, high_watermark_checkpoint=10, cleaner_checkpoint=12)
+    bound = {"cleans_below_mark": changes.pop("cleans_below_mark", False)}
+    leader = replace(log(1, (0, 0), (2, 20), end=40, high_watermark_checkpoint=10, cleaner_checkpoint=12), **bound)
     reference = replace(case(leader, said=said).reference, leader_id=said.leader_id)
-    marks = recorded_marks(reference, (), said, **{"cleaner_bound": False, "stable": None, **changes})
+    marks = recorded_marks(reference, (), said, **{"stable": None, **changes})
     assert len({one.text for one in marks}) == len(expected)
     assert all(any(one.text.startswith(text) for one in marks) for text in expected)
     assert all((one.offset, one.reached) == (30, 30) for one in marks if one.text.startswith("segment"))
-    past = recorded_marks(reference, (), said, cleaner_bound=False, stable=remote(50))[-1]
+    past = recorded_marks(reference, (), said, stable=remote(50))[-1]
     assert (past.offset, past.reached) == ((0, 0) if said is ELECTED else (40, 50))

@@ -23,6 +23,7 @@ from replica_audit.auditing.replicas.reference import Reference, choose_referenc
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.batch_header import ABSENT
 from replica_audit.cached_property import cached_property
+from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.segments.open_transactions import open_at_end
 
 if TYPE_CHECKING:
@@ -104,7 +105,15 @@ def group_replicas(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[C
 
     known = with_cleaning(of_topic(copies), leadership, at_rest, times.is_later)
     epochs = {epoch == ABSENT for facts in known for epoch, _ in facts.epoch_starts}
-    known = [replace(facts, is_converted=len(epochs) > 1) for facts in known]
+    is_bound = cleans_below_mark(evidence.options.kafka_version)
+    known = [
+        replace(
+            facts,
+            is_converted=len(epochs) > 1,
+            cleans_below_mark=any(one.has_delete_horizon for one in facts.segments) if is_bound is None else is_bound,
+        )
+        for facts in known
+    ]
 
     def beside_known(some: Iterable[ReplicaFacts]) -> list[ReplicaFacts]:
         return [with_cleaning([*known, facts], leadership, at_rest, times.is_later)[-1] for facts in of_topic(some)]

@@ -52,7 +52,6 @@ from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, RemoteSegment, ReplicaDir, TransactionState
 from replica_audit.protocol.election import elections
-from replica_audit.protocol.versions import cleans_below_mark
 
 
 class PartitionAudit(NamedTuple):
@@ -154,7 +153,6 @@ def conclude(
         reference,
         compared,
         leadership=leadership,
-        cleaner_bound=_cleaner_bound(evidence),
         one_moment=one_moment,
         times=options.times,
         shorter=shorter,
@@ -294,12 +292,6 @@ def _apart(
                 (item._replace(runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason)
             )
     return kept, strangers
-
-
-def _cleaner_bound(evidence: PartitionEvidence) -> bool:
-    """True if the cleaner stays below the high watermark: by the version, else by partition.metadata, which exists since 2.8."""
-    known = cleans_below_mark(evidence.options.kafka_version)
-    return known if known is not None else all(directory.topic_id is not None for directory, _ in evidence.replicas)
 
 
 def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:

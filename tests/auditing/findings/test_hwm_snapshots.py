@@ -89,6 +89,7 @@ def test_a_cleaner_checkpoint_bounds_where_the_cleaner_stays_below_the_high_wate
     brokers = {1: _shared(30, 10, cleaned_to=20), 2: _shared(30, 10)}
     assert audit(tmp_path / "new", brokers, kafka_version="3.1.0").interval == (20, 30)
     assert audit(tmp_path / "old", brokers, kafka_version="3.0.2").interval == (10, 30)
+    assert audit(tmp_path / "unknown", brokers).interval == (10, 30)
 
 
 def test_copies_of_different_moments_give_the_interval_that_the_high_watermark_moved_through(tmp_path):

@@ -155,15 +155,23 @@ def _run(
     committed_end = proof = None
     if first.conflicting:
         stretch = next(part for part in stretches if part.holds(start))
-        checkpoint = follower.directory.high_watermark_checkpoint
+        directory = follower.directory
         end_here = min(stretch.end_offset, follower.log_end_offset)
-        if checkpoint is not None and start < checkpoint <= end_here and (lacking.starts < checkpoint).any():
-            committed_end = checkpoint
-            text = f"its own high watermark reached {checkpoint}"
-            path = follower.directory.high_watermark_file.path
+        for mark, what, file in (
+            (directory.high_watermark_checkpoint, "high watermark", directory.high_watermark_file),
+            (follower.committed_by_cleaner, "cleaner, which stays below the high watermark,", directory.cleaner_file),
+        ):
+            if (
+                mark is None
+                or not max(start, committed_end or 0) < mark <= end_here
+                or not (lacking.starts < mark).any()
+            ):
+                continue
+            committed_end = mark
             # Once it has followed the reference past the stretch, its high watermark may be the reference's, over other records.
             followed = stretch.end_offset < min(follower.log_end_offset, leader_end)
-            proof = CommitProof("checkpoint", follower.broker_id, text, str(checkpoint), path, certain=not followed)
+            text = f"its own {what} reached {mark}"
+            proof = CommitProof("checkpoint", follower.broker_id, text, str(mark), file.path, certain=not followed)
     return DivergentRange(
         start_offset=start,
         end_offset=end,

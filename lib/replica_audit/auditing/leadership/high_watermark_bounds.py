@@ -227,7 +227,6 @@ def recorded_marks(
     reference: Reference,
     comparisons: Sequence[Comparison],
     leadership: Leadership | None,
-    cleaner_bound: bool,
     stable: tuple[int, RemoteSegment] | None,
 ) -> list[RecordedHighWatermark]:
     """High watermarks recorded by replicas that apply to the reference's lineage; never empty. Arguments as in `bound_high_watermark`.
@@ -269,7 +268,7 @@ def recorded_marks(
         cut = later_entry(facts, (leader, *(item.follower for item in comparisons))) if facts.in_any_order else None
         replaced_from = _replaced_from(reference, comparisons) if facts is leader else None
         cut_at = cut.start_offset if cut is not None else replaced_from
-        for value, name in _values(facts, cleaner_bound):
+        for value, name in _values(facts):
             if cut_at is not None and value > cut_at:
                 continue
             offset = proven_below(leader, facts, value, clean)
@@ -326,7 +325,7 @@ def proven_below(leader: ReplicaFacts, facts: ReplicaFacts, value: int, clean: C
     return offset
 
 
-def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
+def _values(facts: ReplicaFacts) -> list[tuple[int, str]]:
     directory = facts.directory
     found = [
         (
@@ -334,7 +333,7 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
             "high watermark" if directory.observed is not None else "checkpointed high watermark",
         ),
         (facts.log_start_offset, "log start"),
-        (directory.cleaner_checkpoint if cleaner_bound else None, "cleaner checkpoint"),
+        (facts.committed_by_cleaner, "cleaner checkpoint"),
     ]
     return [(value, name) for value, name in found if value is not None]
 
@@ -436,7 +435,6 @@ def bound_high_watermark(
     comparisons: Sequence[Comparison],
     *,
     leadership: Leadership | None,
-    cleaner_bound: bool,
     one_moment: bool,
     times: CaptureTimes,
     shorter: bool,
@@ -444,12 +442,11 @@ def bound_high_watermark(
 ) -> HighWatermark:
     """Compute the interval for the reference's leadership, from all aligned replicas.
 
-    `cleaner_bound`: a cleaner checkpoint counts as a lower bound (the cleaner stays below the high watermark since 3.1).
     `one_moment`: the copies are of one moment, so that no skew explains an in-sync replica that is too short. `shorter`:
     another replica's records past its end prove that the reference lost its tail or is not the leader. `stable`: offset up to
     which a segment in remote storage is of the reference's epochs, and that segment.
     """
-    proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound, stable)
+    proofs = recorded_marks(reference, comparisons, leadership, stable)
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership, one_moment=one_moment, times=times)

@@ -166,6 +166,8 @@ class ReplicaFacts:
     """True for a second copy on one broker if it is unknown which of the two the broker uses (F.1)."""
     is_converted: bool = False
     """True if the replicas have batches with epochs and batches without, as after the message format was raised (A.3)."""
+    cleans_below_mark: bool = False
+    """True if its broker's cleaner stays below the high watermark: by the version, else by a delete horizon, as new as that (A.4)."""
     is_left: bool = False
     """True for a copy on a disk that its broker no longer uses: by the manifest it ran with an empty one (F.1)."""
 
@@ -449,6 +451,11 @@ class ReplicaFacts:
     def marked_end(self) -> int:
         """Offset below which everything was committed, by the checkpointed high watermark; 0 without one."""
         return self.directory.high_watermark_checkpoint or 0
+
+    @property
+    def committed_by_cleaner(self) -> int | None:
+        """Offset below which everything was committed, by the cleaner's checkpoint; None without such a one."""
+        return self.directory.cleaner_checkpoint if self.cleans_below_mark else None
 
     @property
     def flushed_end(self) -> int:
