@@ -65,6 +65,20 @@ PAST: dict[str, Any] = {"starts": ((2, 0),), "end": 50, "high_watermark_checkpoi
         ([member(end=25)], {"one_moment": True}, (30, 40, "interval"), "broker 2 ends at 25, below what is proven"),
         ([member(end=25, conflict=22)], {}, (30, 40, "interval"), "broker 2 ends at 22, below what is proven"),
         ([member(end=25, conflict=22), member(3, end=35)], {"isr": (1, 2, 3)}, (30, 40, "interval"), "log end 40"),
+        # Without an epoch where they part, an election need not have cut it there.
+        ([member(conflict=20)], {"one": {"high_watermark_checkpoint": 15}}, (15, 20, "interval"), "diverging tail 20"),
+        (
+            [member(starts=((-1, 0), (2, 25)), conflict=20)],
+            {"one": {"high_watermark_checkpoint": 15}},
+            (15, 40, "interval"),
+            "broker 2 keeps no epochs",
+        ),
+        (
+            [member(conflict=20)],
+            {"one": {"starts": ((-1, 0), (2, 25)), "high_watermark_checkpoint": 15}},
+            (15, 40, "interval"),
+            "broker 2 keeps no epochs",
+        ),
         # Others have more than the reference.
         ([member(end=45)], {"shorter": True}, (30, 45, "interval"), "broker 1 ends at 40, and another replica shows"),
         ([member(end=45)], {}, (30, 40, "interval"), "log end 40 of broker 1"),

@@ -82,7 +82,7 @@ def bounding_ends(
             reason = _why_out_of_sync(reference.history, facts, times)
         suffix = item.diverging_suffix
         is_whole = suffix is None and facts.log_end_offset >= leader.log_end_offset
-        if reason is None and not is_whole and _keeps_no_epochs(facts, leader):
+        if reason is None and not is_whole and _keeps_no_epochs(facts, leader, suffix):
             reason = (
                 f"broker {facts.broker_id} keeps no epochs: it may have been cut below what was committed, or have kept other "
                 "records, and be in sync all the same"
@@ -99,9 +99,11 @@ def bounding_ends(
     return found, open_ends
 
 
-def _keeps_no_epochs(facts: ReplicaFacts, leader: ReplicaFacts) -> bool:
-    """True if a follower's log ends in records without epochs, or may have when it was emptied, or its broker still has their message
-    format: where the leader changes, it is cut at its own high watermark (A.3, B.1)."""
+def _keeps_no_epochs(facts: ReplicaFacts, leader: ReplicaFacts, suffix: OffsetRange | None) -> bool:
+    """True if a follower's log ends in records without epochs, or may have when it was emptied, or differs from the leader's since such a
+    record, or its broker still has their message format: where the leader changes, it is cut at its own high watermark (A.3, B.1)."""
+    if suffix is not None and any(one.is_epochless(suffix.start_offset) for one in (facts, leader)):
+        return True
     shown = leader if facts.empty else facts
     ends_without = not (shown.needed_lineage or shown.empty)
     return ends_without or (facts.is_converted and not facts.file_entries)
