@@ -398,6 +398,19 @@ def test_a_marker_whose_data_the_leader_has_lost_is_a_cost_where_the_coordinator
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (0, cut)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(("later", "cut"), [(1, 1), (0, 0)])
+def test_a_producer_that_goes_on_in_a_later_epoch_has_ended_what_it_began_in_an_earlier_one(
+    tmp_path: Path, is_known: bool, later: int, cut: int
+) -> None:
+    values = [log_value(7, later, ONGOING, {TOPIC: [0]}, updated=OVER)] if is_known else []
+    leader = Replica([*written(0, 30, 1), _ended(30, epoch=1, leader_epoch=2)], high_watermark=31)
+    old = Replica([*written(0, 30, 1), _begun(30), _begun(33, epoch=later)], high_watermark=33)
+    options = {"before_audit": write_coordinator(tmp_path, *values)} if values else {}
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,), **options))
+    assert rows[2]["cut_transactions"] == cut
+
+
 @pytest.mark.parametrize(
     ("tail", "values", "cut"),
     [

@@ -325,6 +325,7 @@ def is_unfinished(case: Case, transaction: OpenTransaction) -> bool:
 
 
 def is_ended(case: Case, transaction: OpenTransaction) -> bool:
-    """True if the coordinator's log has ended a transaction that a replica leaves open."""
+    """True if a transaction that a replica leaves open was ended: by the coordinator's log, or as its producer went on in a later epoch."""
     state = case.transactions.get(transaction.producer_id)
-    return state is not None and not _is_pending(case, transaction, state) and _is_newer(case, transaction, state)
+    is_over = state is not None and not _is_pending(case, transaction, state) and _is_newer(case, transaction, state)
+    return is_over or _goes_on(transaction)
