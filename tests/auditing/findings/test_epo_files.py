@@ -485,32 +485,6 @@ def test_a_file_that_lacks_epochs_of_a_broker_that_was_stopped_is_copied_again_n
     assert "copy broker 2 again" in answer.found("EPO-CACHE-MISSING", 2)[0]["message"]
 
 
-@pytest.mark.parametrize(
-    ("begun", "kind", "leads", "is_told"),
-    [
-        (40, "live", SOUND, True),
-        (40, "stopped", SOUND, False),
-        (5, "live", SOUND, False),
-        (40, "live", Replica(LOG[1:], epochs=[(2, 20)], first_base_offset=20, log_start=20), False),
-    ],
-    ids=["later", "down", "earlier", "cut too"],
-)
-def test_a_log_start_moves_on_the_leader_first(tmp_path, begun: int, kind: str, leads: Replica, is_told: bool):
-    copies = [
-        {
-            "broker_id": broker,
-            "log_dir": f"broker-{broker}",
-            "started": f"{at}:00Z",
-            "finished": f"{at}:30Z",
-            "kind": how,
-        }
-        for broker, how, at in ((1, kind, f"2023-11-14T22:{begun:02d}"), (2, "live", "2023-11-14T22:10"))
-    ]
-    write_manifest(tmp_path, brokers=copies)
-    answer = audit(tmp_path, {1: leads, 2: CUT})
-    assert answer.one("EPO-CACHE-MISSING", 2)[0] == ("high" if is_told else "info"), answer
-
-
 @pytest.mark.parametrize("epochs", [[(0, 0), (2, 20), (3, 40)], [(0, 0), (2, 20), (5, 40)]])
 def test_a_last_epoch_without_records_is_healthy(tmp_path, epochs):
     assert beside_a_sound_one(tmp_path, Replica(LOG, epochs=epochs)).tables["findings"] == []

@@ -327,7 +327,7 @@ def _may_be_of_other_moment(
     if not written or not facts.file_increases:
         return False
     first = written.entries[0][1]
-    if first > facts.log_start_offset and not _may_have_moved(case, facts, first):
+    if first > facts.log_start_offset and not _may_have_moved(case, facts):
         return False
     starts = {} if facts.compacted else dict(list(facts.lineage)[1:])
     if any(starts.get(epoch, start) != start for epoch, start in written.entries[1:]):
@@ -357,7 +357,7 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
     is_cut = (
         ((oldest, start) in facts.lineage or start >= facts.log_end_offset)
         and all(first < start for _, first in wrong)
-        and _may_have_moved(case, facts, start)
+        and _may_have_moved(case, facts)
     )
     known = (one.directory.log_start_checkpoint for one in case.replicas)
     is_still = case.evidence.was_at_rest or facts.killed
@@ -369,22 +369,10 @@ def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[t
     return None
 
 
-def _may_have_moved(case: Case, facts: ReplicaFacts, start: int) -> bool:
-    """True if the log start of a replica may have reached `start` after its checkpoint was written.
-
-    Not if only the cleaner deletes, since DeleteRecords is refused there. A broker that stops cleanly writes the checkpoint
-    last. The leader's log start moves first, inside a segment of the follower: a running leader that was copied later would be
-    truncated too.
-    """
-    leader = case.reference.facts
-    configs = {} if case.leadership is None else case.leadership.configs
-    if configs.get("cleanup.policy") == "compact" or facts.was_stopped_before_copy:
-        return False
-    is_later = (
-        case.reference.leader_id == leader.broker_id and leader.is_live and case.options.times.is_later(leader, facts)
-    )
-    entries = leader.file_entries if leader.file_increases else ()
-    return not (is_later and entries and entries[0][1] < start)
+def _may_have_moved(case: Case, facts: ReplicaFacts) -> bool:
+    """True if the log start of a replica may have moved after its checkpoint was written. Not if only the cleaner deletes, since
+    DeleteRecords is refused there. A broker that stops cleanly writes the checkpoint last."""
+    return case.config("cleanup.policy") != "compact" and not facts.was_stopped_before_copy
 
 
 def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
