@@ -356,19 +356,19 @@ def test_only_a_leader_that_was_down_as_it_was_copied_gives_way_uncleanly(
         (
             [candidate(1, 2), candidate(3)],
             {"damaged": (1,), "replicas": (1, 3, 2)},
-            "has no damaged file, and of those like it has the longer log of that epoch",
+            "is ahead of each in right, epoch or log",
         ),
         (
             [candidate(1, 2), candidate(3, 0, 60)],
             {"isr": (2, 3), "replicas": (1, 3, 2)},
-            "is in sync, and of those like it has the later leader epoch",
+            "is ahead of each in right, epoch or log",
         ),
         ([candidate(1, 0), candidate(3)], {"replicas": (1, 3, 2)}, "has the longer log of that epoch"),
         ([candidate(3, end=41)], {"replicas": None}, "has the lowest id"),
     ],
     ids=["damage, then length", "in sync, then the epoch", "the epoch, then length", "nothing else"],
 )
-def test_where_no_advantage_is_one_over_all_equals_they_are_told_in_turn(
+def test_where_no_advantage_is_one_over_all_equals_none_is_told(
     others: list[CandidateCost], named: dict, advantage: str
 ) -> None:
     named = {"isr": (1, 2, 3), "replicas": (1, 2, 3), **named}

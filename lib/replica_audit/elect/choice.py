@@ -225,8 +225,7 @@ def _advantage(
     order: Sequence[int],
     damaged: Container[int],
 ) -> str:
-    """The advantage of `best` over candidates with equal loss: the first that it has over all of them, else several,
-    each over some of those left."""
+    """The first advantage that `best` has over all candidates with equal loss; if there is none, words for several."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"
@@ -239,17 +238,8 @@ def _advantage(
         ("comes first in the assignment", lambda one: (_place(order, one.broker_id),)),
         ("has the lowest id", lambda one: (one.broker_id,)),
     ]
-    for words, value in advantages:
-        if all(value(one) > value(best) for one in equals):
-            return words
-    told: list[str] = []
-    left = list(equals)
-    for words, value in advantages:
-        like = [one for one in left if value(one) <= value(best)]
-        if len(like) < len(left):
-            told.append(words)
-        left = like
-    return ", and of those like it ".join(told)
+    over_all = (words for words, value in advantages if all(value(one) > value(best) for one in equals))
+    return next(over_all, "is ahead of each in right, epoch or log")
 
 
 def _place(order: Sequence[int], broker_id: int) -> int:
