@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.made_cases import log
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import FENCE, change, scene
 from tests.support.snapshots import Replica, write_manifest
+
+from replica_audit.auditing.replicas.later_files import LaterEntry, later_entry
 
 #: (start, end, epoch, mark) of a stretch of a log.
 Part = tuple[int, int, int, str]
@@ -58,6 +61,14 @@ def test_a_log_start_that_moved_since_may_have_hidden_where_the_log_was_cut(tmp_
     told = [said for said in answer.messages("CAP-SKEW") if "which has epoch 2 from 45 on, as broker 2 has" in said]
     assert bool(told) is is_later, answer
     assert "DIV-HIDDEN" not in answer.codes("critical"), answer
+
+
+@pytest.mark.parametrize(("epoch", "is_later"), [(2, True), (1, False)])
+def test_a_cut_below_the_first_record_that_a_cleaner_left_is_a_cut_too(epoch, is_later):
+    """A later epoch begins there by the file, and on the other log: HWM-ABOVE-ISR-PREFIX, proven."""
+    one = log(1, (0, 5), end=50, checkpoint_epochs=((2, 1),))
+    other = log(2, (epoch, 1), end=40)
+    assert later_entry(one, (one, other)) == (LaterEntry(2, 1, 2) if is_later else None)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +150,16 @@ def is_kept(answer: Answer) -> bool:
 def test_no_copy_of_another_moment_explains_a_difference_below_records_that_both_have(tmp_path, leader, other, options):
     answer = audit(tmp_path, {1: leader, 2: other}, isr=(1,), replicas=(1, 2), **options)
     assert is_kept(answer), answer
+
+
+def test_what_a_cleaner_has_left_out_is_no_record_that_both_have(tmp_path):
+    """The log of the leader was copied before it was cut at 5, as its epoch file shows: DIV-HIDDEN, proven."""
+    leader = of((0, 16, 0, "old "), epochs=((0, 0), (2, 5)))
+    other = of((6, 8, 2, ""), (13, 16, 2, ""), epochs=((0, 0), (2, 5)))
+    answer = audit(
+        tmp_path, {1: leader, 2: other}, isr=(1,), source="user", leader_epoch=2, configs={"cleanup.policy": "compact"}
+    )
+    assert answer.found("DIV-EPOCH", 2) and not answer.found("DIV-HIDDEN"), answer
 
 
 @pytest.mark.parametrize(("quiesced", "kept"), [(None, False), (True, True)])

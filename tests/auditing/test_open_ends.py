@@ -211,6 +211,14 @@ def written_until(time_ms: int | None) -> dict[str, Any]:
         (JOINED, {}, True, None),
         (JOINED, {"end": 40}, False, None),
         (JOINED, {"was_down": True}, False, None),
+        # It had reached the begin of epoch 2, in which it came in sync.
+        (JOINED, {"was_down": True, "end": 20, "high_watermark_checkpoint": 10}, False, None),
+        (
+            JOINED,
+            {"was_down": True, "end": 19, "high_watermark_checkpoint": 10},
+            False,
+            "may have been copied before it came in sync",
+        ),
         ([THREE, ONE, OUT | {"elr": (2,)}, IN | {"elr": ()}], {}, False, None),
         # A record of that time shows that it was copied later, as a later epoch and the begin of the copy do.
         (JOINED, written_until(1004), False, None),

@@ -244,12 +244,6 @@ def test_what_is_only_possibly_committed_makes_no_loss_likely() -> None:
     assert not any(one.is_only_likely for one in apart(33, findings=told).values())
 
 
-def test_under_the_leader_the_cut_is_what_the_audit_found() -> None:
-    held = Held()
-    costs = held.costs(held.log(1, *COMMON), compared(held.log(2, *COMMON), cut=20))
-    assert [[one.kept_to for one in of.followers] for of in costs.values()] == [[30, 20], [30, 30]]
-
-
 def test_below_its_local_log_start_a_follower_lacks_nothing() -> None:
     held = Held()
     leader, late = held.log(1, *COMMON), held.log(2, *COMMON[1:], log_start_offset=10)

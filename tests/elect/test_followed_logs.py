@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.made_cases import case, leadership, log
+from tests.support.made_cases import case, log
 
 from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.auditing.compare.remote_storage import RemoteHoles
@@ -91,7 +91,6 @@ PAST_END = SECOND._replace(is_ahead=True)
         ({}, {"second": PAST_END}, 30, [(10, 20), (20, 30)], [(10, 20), (20, 30)], [], 0),
         ({}, {"second": PAST_END, "may_have": True}, 20, [(10, 20)], [(10, 20)], [], 5),
         ({}, {"second": PAST_END, "may_have": True, "is_doubtful": True}, 20, [(10, 20)], [(10, 20)], [(20, 30)], 5),
-        ({}, {"second": PAST_END, "may_have": True, "epoch": -1}, 20, [(10, 20)], [(10, 20)], [(20, 30)], 5),
         # The candidate itself keeps what its own start does not cut.
         ({}, {"broker": 1}, 20, [], [], [(20, 30)], 5),
         ({"local_start_offset": 35}, {"broker": 1, "holes": (HOLE,)}, 25, [], [], [(25, 30)], 0),
@@ -104,7 +103,7 @@ def test_what_a_replica_keeps_and_loses(
         log(1, *facts.get("starts", ((0, 0),))), **{one: facts[one] for one in facts if one != "starts"}
     )
     remote = RemoteFacts(holes=RemoteHoles(known.get("holes", ())))
-    made = case(candidate, said=leadership(leader_epoch=known.get("epoch", 2)), remote=remote)
+    made = case(candidate, remote=remote)
     own = log(known.get("broker", 2), (0, 0), **known.get("log", {}))
     records = ReplicaRecords(
         made, own, NO_BATCHES, frozenset(), (RECORDS, known.get("second", SECOND)), Places.of(None, NO_BATCHES)

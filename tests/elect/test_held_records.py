@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.made_cases import batch, case, compared, divergent, log
+from tests.support.histories import history
+from tests.support.made_cases import batch, case, compared, divergent, leadership, log
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.compare.comparison import Tail
@@ -141,12 +142,19 @@ def test_the_ranges_past_the_leaders_end(
 
 #: Broker 1 took over from broker 2 cleanly, in epoch 3, which its copy does not know.
 ELECTION = Election(3, 1, 3, 3, True, 2, (1, 2), (), (1, 2), False, False)
+TERMS = history({"leader_id": 2}, {"leader_id": 2}, {"leader_id": 1}, {"leader_id": None, "leader_stopped": True})
+STOPPED = {
+    "said": leadership(leader_id=None, leader_epoch=4, history=TERMS),
+    "leader": log(1, (0, 0), (2, 20), clean_shutdown=True, recovery_point_checkpoint=40),
+}
 
 
 @pytest.mark.parametrize(
     ("election", "known", "possible"),
     [
         (ELECTION, {"predates": True}, 40),
+        # A broker that heard of its election, as it announced its stop, has led with another log.
+        (ELECTION, STOPPED, 40),
         (ELECTION, {}, -1),
         (ELECTION._replace(leader_epoch=2), {"predates": True}, -1),
         (ELECTION._replace(leader_id=2), {"predates": True}, -1),

@@ -18,7 +18,7 @@ from replica_audit.auditing.remote_facts import OtherHistory, RemoteFacts
 from replica_audit.auditing.replicas.later_files import entry_of_other, later_entry
 from replica_audit.auditing.replicas.lost_tails import has_lost_tail, why_apart, why_older
 from replica_audit.auditing.replicas.offset_ranges import deleted_end
-from replica_audit.auditing.replicas.reference import COPIED_BEFORE, led_with_another_log
+from replica_audit.auditing.replicas.reference import COPIED_BEFORE, known_epoch, led_with_another_log
 from replica_audit.batch_header import or_absent
 from replica_audit.cached_property import cached_property
 from replica_audit.model import OffsetRange, joined
@@ -435,6 +435,14 @@ class Case:
         """The replica of a broker if its files may be of moments in any order; else None."""
         return next((one for one in self.replicas if one.broker_id == broker_id and one.in_any_order), None)
 
+    @cached_property
+    def later_epoch(self) -> int | None:
+        """The latest epoch that another copy knows, if it is later than the one in which the reference is known to lead:
+        an election since its copy, or that of the source of leadership, is in none of them."""
+        others = (one for one in self.candidates.copies if one is not self.reference.facts)
+        latest = max(map(known_epoch, others), default=None)
+        return latest if self.reference.is_before(latest) else None
+
     def why_led_later(self, follower: ReplicaFacts, offset: int) -> str | None:
         """Clause on why a leader after the reference's had a follower's records from `offset` on; None if the
         follower knows no later leader, or if records of both leaders were committed there."""
@@ -455,7 +463,7 @@ class Case:
         """(proven, at most): offsets below which the records of a conflicting run were committed.
 
         Records left behind by a clean election were not committed if the elected log was complete; a committed record in the
-        run proves that it was not, and a log that was copied before its broker was elected does not show it. Before KIP-279
+        run proves that it was not, and a log that is not the elected one, or was copied before, does not show it. Before KIP-279
         clean elections lost committed records too. Any other run may have been committed if all in-sync replicas may have had
         it at some time. The present leader's high watermark proves nothing about another lineage.
         """
@@ -471,7 +479,8 @@ class Case:
         if cause.clean:
             winner = None if cause.election is None else cause.election.leader_id
             is_whole = not has_lost_tail(self.reference, self.replicas, winner)
-            is_here = cause.election is None or not self.reference.predates_election(cause.election)
+            is_elected = cause.election is None or not self.reference.lacks_election(cause.election)
+            is_here = is_elected or not (self.reference.predates or self.is_another_log(self.reference.facts))
             return committed, committed if run.is_uncommitted and is_whole and is_here else run.end_offset
         # A run of markers alone has no acknowledged record, so their number proves nothing.
         may_be = cause.promised_records > run.committed_records or not run.data_records

@@ -199,9 +199,10 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, NDArray[np.void]]) ->
 def may_have_lost_tail(case: Case) -> bool:
     """True if the reference may have lost its tail, or lacks it, so that a short log does not mean an earlier copy:
     its broker was killed, or may have been; its copy may be the later one; its checkpoints lie past the end; log and
-    epoch file are empty, the only sign of an earlier copy; or an election since may have left out what others have."""
+    epoch file are empty, the only sign of an earlier copy; or an election since may have left out what others have, as
+    where a copy knows a later epoch than the one in which it leads."""
     facts = case.reference.facts
-    if any(map(case.tail.may_be_lost, case.comparisons)):
+    if case.later_epoch is not None or any(map(case.tail.may_be_lost, case.comparisons)):
         return True
     if case.leadership is not None and facts.broker_id in case.leadership.perhaps_down:
         return True
@@ -264,7 +265,7 @@ def follow(
         hidden = [*hidden, *filter(None, (item.above(candidate.local_start_offset) for item in unseen))]
     dropped = []
     for item in gone:
-        counted = lost_past_end(case, item, may_have, is_doubtful)
+        counted = lost_past_end(item, may_have, is_doubtful)
         # The log start cuts a batch: its beginning was deleted.
         part = None if counted is None else counted.above(floor)
         if part is not None and not (is_compacted and _was_cleaned(candidate, part)):
@@ -272,10 +273,10 @@ def follow(
     return _FollowingLog(kept if is_other else [], hidden, dropped, count_ranges(gone)[0].committed)
 
 
-def lost_past_end(case: Case, item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
+def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
     """The part of a range that counts as lost, if a copy holds it and the candidate, which already leads, lacks it:
 
-    | past the leader's end | the leader may have it: it was copied earlier | that is doubtful, or a later leader wrote it | counts |
+    | past the leader's end | the leader may have it: it was copied earlier | that is doubtful | counts |
     |---|---|---|---|
     | no | | | whole |
     | yes | no | | whole |
@@ -284,17 +285,17 @@ def lost_past_end(case: Case, item: CommittedRange, may_have: bool, is_doubtful:
     """
     if not (item.is_ahead and may_have):
         return item
-    return item.unproven() if is_doubtful or case.reference.is_before(item.leader_epoch) else None
+    return item.unproven() if is_doubtful else None
 
 
 def _lost_beside(
-    case: Case, candidate: ReplicaFacts, holding: ReplicaRecords, may_have: bool, is_doubtful: bool
+    candidate: ReplicaFacts, holding: ReplicaRecords, may_have: bool, is_doubtful: bool
 ) -> Iterator[CommittedRange]:
     """Records above the candidate's local log start that are lost with it, in a copy that neither leads nor follows."""
     is_compacted = holding.facts.compacted or candidate.compacted
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
-        counted = None if part is None else lost_past_end(case, part, may_have, is_doubtful)
+        counted = None if part is None else lost_past_end(part, may_have, is_doubtful)
         if counted is not None and not (is_compacted and _was_cleaned(candidate, counted)):
             yield counted
 
@@ -332,8 +333,9 @@ class _Copies(NamedTuple):
         case = self.case
         stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
         own = self.replicas[candidate.broker_id]
-        cuts = self._cuts(candidate, cuts_of)
-        end = cuts[candidate.broker_id]
+        end = candidate.following_end_offset
+        others = {broker: one for broker, one in self.replicas.items() if one is not own}
+        cuts = {candidate.broker_id: end, **{broker: cuts_of[one.facts.key] for broker, one in others.items()}}
         transactions = CandidateTransactions.of(case, candidate, own, end, self.markers)
         cut_producers: set[int] = set()
         logs = {}
@@ -346,7 +348,7 @@ class _Copies(NamedTuple):
         for item, one in zip(case.beside, self.beside, strict=True):
             may_have = stays and not case.is_lost_tail(item)
             is_doubtful = self.is_doubtful or case.may_be_lost_tail(item)
-            lost_beside.append(list(_lost_beside(case, candidate, one, may_have, is_doubtful)))
+            lost_beside.append(list(_lost_beside(candidate, one, may_have, is_doubtful)))
             may_be_newer = may_have and not is_doubtful
             cut_producers.update(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
         mine, _ = own.parted(end)
@@ -396,17 +398,6 @@ class _Copies(NamedTuple):
             lost_from=span_beyond(log.dropped, held).start_offset if lost_held else None,
             lacked_records=number_beyond(lacked, ranges_by_identity(log.held)) if lacked else 0,
         )
-
-    def _cuts(self, candidate: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> dict[int, int]:
-        """Log end of each broker once the candidate leads. Under the reference it is the audit's own result, unless the reference's
-        own start cuts its log first."""
-        case = self.case
-        own = {candidate.broker_id: candidate.following_end_offset}
-        if candidate is case.reference.facts and candidate.following_end_offset >= candidate.log_end_offset:
-            protocol = case.options.protocol
-            return own | {one.follower.broker_id: one.replays[protocol].kept_to for one in case.comparisons}
-        others = {broker: one for broker, one in self.replicas.items() if broker != candidate.broker_id}
-        return own | {broker: cuts_of[one.facts.key] for broker, one in others.items()}
 
     def _only_in(self, own: ReplicaRecords) -> int:
         """Number of a replica's records that no other replica holds, nor an object seen in remote storage; a copy

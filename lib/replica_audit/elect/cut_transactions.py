@@ -63,27 +63,23 @@ class CandidateTransactions:
     def cut_in(self, holding: ReplicaRecords, cut: int, may_be_newer: bool) -> Iterator[int]:
         """Producers whose transaction continues or ends in what `holding` loses, cut at `cut`.
 
-        `may_be_newer`: the candidate leads and was copied earlier, so it may have records past its end that no later leader wrote.
+        `may_be_newer`: the candidate leads and was copied earlier, so it may have the records past its end.
         """
         for transaction in self.left_open.values():
             part = holding.cut_part(transaction, cut)
             # A marker alone may belong to another transaction: the coordinator knows.
             if part is None or not (part.was_open or is_ended(self.case, transaction)):
                 continue
-            if self._may_be_lost(part, may_be_newer) and not self._is_due(transaction, part.marker):
+            if _may_be_lost(part, may_be_newer) and not self._is_due(transaction, part.marker):
                 yield transaction.producer_id
         for transaction in self._aborted(holding, cut):
             part = holding.cut_part(transaction, cut)
-            if part is not None and self._may_be_lost(part, may_be_newer):
+            if part is not None and _may_be_lost(part, may_be_newer):
                 yield transaction.producer_id
 
     def _is_due(self, transaction: OpenTransaction, marker: Batch | None) -> bool:
         """True if the coordinator has yet to write the end of a transaction, of which the other log loses `marker` or data alone."""
         return is_unfinished(self.case, transaction) if marker is None else is_written_again(self.case, marker)
-
-    def _may_be_lost(self, part: TransactionPart, may_be_newer: bool) -> bool:
-        is_kept = part.is_ahead and may_be_newer and not self.case.reference.is_before(part.batch.epoch)
-        return part.is_possible and not is_kept
 
     def _aborted(self, holding: ReplicaRecords, cut: int) -> Iterator[OpenTransaction]:
         """Transactions open at `cut`, where both logs are alike, that the candidate's log aborts and `holding` commits.
@@ -100,3 +96,7 @@ class CandidateTransactions:
             is_kept = self.markers.outcome(self.candidate, mine) == COMMIT
             if not (is_kept or self.markers.outcome(holding.facts, other) == ABORT):
                 yield transaction
+
+
+def _may_be_lost(part: TransactionPart, may_be_newer: bool) -> bool:
+    return part.is_possible and not (part.is_ahead and may_be_newer)

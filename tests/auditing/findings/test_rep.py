@@ -69,6 +69,17 @@ def test_of_a_blank_log_only_an_epoch_that_is_said_can_be_earlier(tmp_path, epoc
     assert found.keys() == (set() if epoch is None else {1}), found
 
 
+@pytest.mark.parametrize("epochs", [(), ((3, 20),)], ids=["no election", "an election"])
+def test_what_lies_past_a_leader_is_undecided_where_another_copy_knows_a_later_epoch(tmp_path, epochs):
+    """Only the epoch file of broker 3 shows that somebody was elected since the leader's copy, perhaps without these records."""
+    early = Replica(LOG[:4], epochs=((2, 0), *epochs), high_watermark=15)
+    brokers = {1: Replica(LOG[:4], high_watermark=15), 2: Replica(LOG, high_watermark=15), 3: early}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    known = ", and another copy knows leader epoch 3, which is later than that of broker 1" if epochs else ""
+    assert told(answer, "CAP-SKEW")[2].startswith(f"{AHEAD}{known}; copies of a running cluster"), answer
+    assert (answer.verdict == "INCONCLUSIVE") is bool(epochs), answer
+
+
 def test_at_rest_a_later_epoch_says_that_the_leader_is_not_the_leader(tmp_path):
     brokers = {1: Replica(LOG, high_watermark=20), 2: Replica([*LOG, *written(30, 35, 3)], high_watermark=20)}
     assert told(audit(tmp_path, brokers, isr=(1,), quiesced=True), "REP-LEADER-SHORTER") == {

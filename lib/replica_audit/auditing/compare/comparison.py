@@ -214,10 +214,10 @@ def end_of_differences(leader: ReplicaFacts, alignment: Alignment, cut: int) -> 
 
 
 def _agreed_end(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
-    """End of the last records that two logs share."""
+    """End of the last records that two logs share; a gap has none."""
     end = shared_end(leader, follower)
-    differing = [item for item in differences if not item.is_of_storage]
-    for part in reversed(joined(item.offsets for item in differing)):
+    differing = [item.offsets for item in differences if not item.is_of_storage]
+    for part in reversed(joined([*differing, *leader.gaps, *follower.gaps])):
         if part.end_offset >= end:
             end = min(end, part.start_offset)
     return end

@@ -160,8 +160,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     else:
         if leader.blank:
             text += ", which has neither a record nor a leader epoch"
+        if case.later_epoch is not None:
+            text += f", and another copy knows leader epoch {case.later_epoch}, which is later than that of broker {leader.broker_id}"
         doubtful = is_tail_lost(reference, case.replicas, leader)
-        is_undecided = not doubtful and (leader.may_have_lost_tail or reference.may_lack_others)
+        is_older = reference.may_lack_others or case.later_epoch is not None
+        is_undecided = not doubtful and (leader.may_have_lost_tail or is_older)
         yield skew(case, follower, text, start, end, when, doubtful=doubtful, is_undecided=is_undecided)
 
 

@@ -79,7 +79,7 @@ def bounding_ends(
         if not one_moment and reason is None and later_entry(facts, replicas) is not None:
             reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
         if not one_moment and reason is None and not (is_bounded and facts.log_end_offset >= leader.log_end_offset):
-            reason = _why_out_of_sync(reference.history, facts, times)
+            reason = _why_out_of_sync(reference, facts, times)
         suffix = item.diverging_suffix
         is_whole = suffix is None and facts.log_end_offset >= leader.log_end_offset
         if reason is None and not is_whole and _keeps_no_epochs(facts, leader, suffix):
@@ -109,18 +109,21 @@ def _keeps_no_epochs(facts: ReplicaFacts, leader: ReplicaFacts, suffix: OffsetRa
     return ends_without or (facts.is_converted and not facts.file_entries)
 
 
-def _why_out_of_sync(history: Sequence[PartitionState], facts: ReplicaFacts, times: CaptureTimes) -> str | None:
-    """Reason, as a clause, why a log may have been copied before its broker came in sync; None if it was not, since the broker was down,
-    its copy began later, or the log has a later epoch or a record that is as late."""
+def _why_out_of_sync(reference: Reference, facts: ReplicaFacts, times: CaptureTimes) -> str | None:
+    """Reason, as a clause, why a log may have been copied before its broker came in sync. None if it was not, since it reaches the epoch of
+    that moment, and the broker was down, its copy began later, or the log has a later epoch or a record that is as late."""
+    history = reference.history
     members = [{*state.isr, *state.elr} for state in history]
     joined = [now for now, before, after in zip(history[1:], members, members[1:]) if facts.broker_id in after - before]
-    if facts.is_at_rest or not joined:
+    if not joined:
         return None
     since = joined[-1]
     has_later = or_absent(facts.last_leader_epoch) > since.leader_epoch or any(
         (chunk.last_timestamp_ms or 0) >= since.time_ms for chunk in facts.chunks.values()
     )
-    if has_later or times.began_later(facts, since.time_ms):
+    # Whoever joins the ISR has reached the start of the leader's epoch.
+    is_short = facts.log_end_offset < or_absent(reference.facts.lineage.start_of(since.leader_epoch))
+    if not is_short and (facts.is_at_rest or has_later or times.began_later(facts, since.time_ms)):
         return None
     return f"broker {facts.broker_id} may have been copied before it came in sync"
 

@@ -40,7 +40,7 @@ def entry_of_other(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Lat
     last = or_absent(facts.last_leader_epoch)
     for epoch, start in entries:
         is_past_end = start > facts.log_end_offset and not facts.end_is_open
-        is_inside = start < facts.log_end_offset and facts.lineage.epoch_for_offset(start) is not None
+        is_inside = start < facts.log_end_offset and bool(facts.lineage)
         is_first = (epoch, start) == entries[0]
         if epoch > last and (is_inside or (is_past_end and is_first)):
             for other in replicas:

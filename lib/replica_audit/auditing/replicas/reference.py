@@ -82,10 +82,9 @@ class Reference:
         later = (one for one in elections(self.history) if one.leader_epoch > known)
         return next((one for one in later if not one.clean or one.came_back), None)
 
-    def predates_election(self, election: Election) -> bool:
-        """True if the log was copied before its broker won this election, so that the elected log is not here."""
-        won = election.leader_id == self.facts.broker_id and election.leader_epoch > known_epoch(self.facts)
-        return self.predates and won
+    def lacks_election(self, election: Election) -> bool:
+        """True if its broker won this election, in an epoch that its files do not know."""
+        return election.leader_id == self.facts.broker_id and election.leader_epoch > known_epoch(self.facts)
 
     def complete(self, lineage: Lineage) -> Lineage:
         """Complete a lineage of the reference as its leader keeps it: a missing leader epoch starts at the log end, or
