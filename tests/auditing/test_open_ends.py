@@ -11,7 +11,7 @@ from tests.support.made_cases import case, compared, leadership, log, segment
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.high_watermark_bounds import bounding_ends, is_preallocated, why_down, why_open
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-from replica_audit.model import ChunkDigest
+from replica_audit.model import ChunkDigest, OffsetRange
 from replica_audit.snapshot.inventory import CopiedLogDir
 
 #: A length of no configuration.
@@ -246,13 +246,30 @@ def test_a_member_as_long_as_a_leader_that_does_not_bound(changes: list[dict], f
     assert _bounding(changes, {"killed": True}, end=40)[0] == found
 
 
+@pytest.mark.parametrize(("changes", "found"), [([THREE, ONE], [1, 2]), (JOINED, [1])])
+def test_a_member_as_long_as_the_leader_with_other_records(changes: list[dict], found: list[int]) -> None:
+    """It was copied before it was cut and came in sync, or has not fetched since the election."""
+    assert _bounding(changes, {}, stretches=(OffsetRange(32, 40),), end=40)[0] == found
+
+
 def _bounding(
-    changes: list[dict], one: dict[str, Any], *, one_moment: bool = False, begun: int | None = None, **two: Any
+    changes: list[dict],
+    one: dict[str, Any],
+    *,
+    one_moment: bool = False,
+    begun: int | None = None,
+    stretches: tuple[OffsetRange, ...] = (),
+    **two: Any,
 ) -> tuple[list[int], list[str]]:
     """Brokers whose ends bound, and why others do not; `begun`: when the copy of broker 2 began."""
     known = leadership(source="metadata_log", leader_epoch=3, history=history(*map(dict, changes)))
     facts = log(2, (0, 0), (2, 20), **{"end": 35, "high_watermark_checkpoint": 30, **two})
-    made = case(log(1, (0, 0), (2, 20), (3, 30), end=40, **one), compared(facts), said=known, history=known.history)
+    made = case(
+        log(1, (0, 0), (2, 20), (3, 30), end=40, **one),
+        compared(facts, stretches=stretches),
+        said=known,
+        history=known.history,
+    )
     copies = () if begun is None else (CopiedLogDir(*facts.key, begun, begun, "live"),)
     found, reasons = bounding_ends(
         made.reference, made.comparisons, known, one_moment=one_moment, times=CaptureTimes(copies)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.histories import history
+from tests.support.made_cases import case, leadership, log
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import change, scene
 from tests.support.snapshots import Replica
@@ -55,3 +57,12 @@ def test_the_table_has_the_lines_that_are_tried() -> None:
     assert choose_reference.__doc__ is not None
     lines = [line.split("|")[2].strip() for line in choose_reference.__doc__.splitlines() if line.lstrip()[:1] == "|"]
     assert lines[2:] == ["its copies", "those that know a later epoch", "its copies", "these", "all"]
+
+
+@pytest.mark.parametrize("is_unclean", [True, False])
+def test_elections_since_the_log_count_though_its_epoch_file_is_later(is_unclean: bool) -> None:
+    """The file has the epoch in which its broker leads again; what the log lacks may have been left behind before that."""
+    terms = history({"leader_id": 2, "recovering": is_unclean}, {"leader_id": 1, "recovering": False})
+    early = log(1, (0, 0), end=20, checkpoint_epochs=((0, 0), (1, 15), (2, 18)))
+    made = case(early, said=leadership(), history=terms, predates=True)
+    assert made.reference.may_lack_others is is_unclean

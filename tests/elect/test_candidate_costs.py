@@ -19,7 +19,7 @@ from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermar
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch
 from replica_audit.elect.costs import CandidateCost, FollowerCost, candidate_costs, committed_ranges, greater_cost
-from replica_audit.model import ChunkDigest
+from replica_audit.model import ChunkDigest, OffsetRange
 from replica_audit.protocol.loading import LoadedLog
 from replica_audit.segments.batch_rows import Batches
 
@@ -202,6 +202,17 @@ def test_a_candidate_in_sync_that_its_next_start_cuts_may_lose_what_was_committe
     mark = LIMITED._replace(bounding_brokers=frozenset({1, 2, 3}))
     costs = held.costs(held.log(1, *COMMON, OURS), *followers, high_watermark=mark)
     assert costs[3].lost_possible == (5 if is_cut else 0)
+
+
+@pytest.mark.parametrize(("stretches", "possible"), [((), 0), ((OffsetRange(30, 35),), 5)])
+def test_a_candidate_in_sync_with_other_records_may_lack_what_was_committed_since(
+    stretches: tuple[OffsetRange, ...], possible: int
+) -> None:
+    """It was copied before it was cut, or the leader was."""
+    held = Held()
+    follower = compared(held.log(2, *COMMON, THEIRS[0]), cut=30, stretches=stretches)
+    costs = held.costs(held.log(1, *COMMON, OURS), follower, high_watermark=LIMITED)
+    assert costs[2].lost_possible == possible
 
 
 HOLED = (*COMMON[:1], *COMMON[2:])

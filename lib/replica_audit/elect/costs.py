@@ -116,7 +116,9 @@ def candidate_costs(
 
     def cost_under(facts: ReplicaFacts, cuts_of: Mapping[CopyKey, int]) -> CandidateCost:
         is_whole = facts.following_end_offset >= facts.log_end_offset
-        is_bound = facts.broker_id in case.high_watermark.bounding_brokers
+        item = case.comparison_of(facts)
+        is_alike = item is None or item.diverging_suffix is None
+        is_bound = is_alike and facts.broker_id in case.high_watermark.bounding_brokers
         has_all = is_whole and is_bound and not case.reference.is_replaced
         return (as_copied if has_all else by_now).cost_under(facts, cuts_of)
 
@@ -169,7 +171,7 @@ def _if_fetched_on(case: Case) -> Case | None:
     may run, and the copies are not of one moment.
 
     Under a candidate whose end bounds it the bound holds: what was committed since, it has. Not if its next start cuts its log, nor if
-    the reference was copied before it led, or was cut: its copy may have what was committed, and lost, before.
+    it conflicts with the reference, nor if that was copied before it led, or was cut: either copy may be of before what was lost since.
     """
     mark = case.high_watermark
     limiting = [one for one in case.replicas if one.broker_id == mark.limiting_broker_id]

@@ -78,10 +78,10 @@ def bounding_ends(
         reason = why_open(facts, replicas, leadership) or why_down(facts, leadership)
         if not one_moment and reason is None and later_entry(facts, replicas) is not None:
             reason = f"the log of broker {facts.broker_id} was cut after it was copied, by its own epoch file"
-        if not one_moment and reason is None and not (is_bounded and facts.log_end_offset >= leader.log_end_offset):
-            reason = _why_out_of_sync(reference, facts, times)
         suffix = item.diverging_suffix
         is_whole = suffix is None and facts.log_end_offset >= leader.log_end_offset
+        if not one_moment and reason is None and not (is_bounded and is_whole):
+            reason = _why_out_of_sync(reference, facts, times)
         if reason is None and not is_whole and _keeps_no_epochs(facts, leader, suffix):
             reason = (
                 f"broker {facts.broker_id} keeps no epochs: it may have been cut below what was committed, or have kept other "

@@ -76,10 +76,9 @@ class Reference:
 
     @property
     def doubtful_election(self) -> Election | None:
-        """First election after the latest epoch in its files whose winner may have lacked committed records: it was out of
+        """First election after the latest epoch of its log whose winner may have lacked committed records: it was out of
         sync, or had been down."""
-        known = known_epoch(self.facts)
-        later = (one for one in elections(self.history) if one.leader_epoch > known)
+        later = (one for one in elections(self.history) if one.leader_epoch > self.facts.log_epoch)
         return next((one for one in later if not one.clean or one.came_back), None)
 
     def lacks_election(self, election: Election) -> bool:
