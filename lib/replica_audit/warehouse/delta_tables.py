@@ -215,15 +215,13 @@ class StoredTables:
 
     def _open(self, table: str) -> DeltaTable | None:
         """The table's handle at its newest version; None if there is no such table."""
-        uri = self._uri(table)
-        handle = None if uri is None else self._newest(uri)
-        return None if handle is None else open_at_this_version(f"{self.name}/{table}", handle, columns_of(table))
-
-    def _newest(self, uri: str) -> DeltaTable | None:
-        """The table at its newest version. A kept handle reads only later commits; checking whether there are any costs a fraction of that."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
+        uri = self._uri(table)
+        if uri is None:
+            return None
+        # A kept handle reads only later commits; checking whether there are any costs a fraction of that.
         handle, kept = self._handles.get(uri, (None, None))
         if handle is not None:
             own, next_one = _commits(uri, handle.version(), handle.version() + 1)
@@ -239,9 +237,10 @@ class StoredTables:
                 handle.update_incremental()
         except TableNotFoundError:
             return None
-        return self._keep(uri, handle)
+        return self._keep(table, uri, handle)
 
-    def _keep(self, uri: str, handle: DeltaTable) -> DeltaTable:
+    def _keep(self, table: str, uri: str, handle: DeltaTable) -> DeltaTable:
+        handle = open_at_this_version(f"{self.name}/{table}", handle, columns_of(table))
         (own,) = _commits(uri, handle.version())
         self._handles[uri] = handle, own
         return handle
@@ -410,7 +409,7 @@ class Warehouse(StoredTables):
                 description=DESCRIPTION,
                 commit_properties=self._properties_of_commit(),
             )
-            handle = self._keep(uri, made)
+            handle = self._keep(table, uri, made)
         return handle
 
     def _made(self, table: str) -> str:

@@ -136,11 +136,16 @@ def file_bounds(filesystem: fs.FileSystem, path: str) -> Bounds:
     return min(first for first, _ in known), max(last for _, last in known)
 
 
+def _parquet(filesystem: fs.FileSystem, stream: pa.NativeFile) -> pq.ParquetFile:
+    # To read ahead is for stores: of a file on a disk it takes a third of each small read.
+    return pq.ParquetFile(stream, pre_buffer=not isinstance(filesystem, fs.LocalFileSystem))
+
+
 @contextmanager
 def _opened(filesystem: fs.FileSystem, path: str) -> Iterator[pq.ParquetFile]:
     try:
         with filesystem.open_input_file(path) as stream:
-            yield pq.ParquetFile(stream)
+            yield _parquet(filesystem, stream)
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         what = "is missing" if isinstance(error, FileNotFoundError) else "is not a whole Parquet file"
         raise EngineError(damage_sentence(f"{path} {what}")) from error
@@ -256,7 +261,7 @@ class FileRows(Generic[Rows]):
 
     def __init__(self, directory: str, path: str, columns: Sequence[str], convert: Callable[[pa.Table], Rows]) -> None:
         filesystem, root = open_directory(directory)
-        self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
+        self._file = _parquet(filesystem, filesystem.open_input_file(f"{root}/{path}"))
         self._columns: list[str] = list(columns)
         self._convert: Callable[[pa.Table], Rows] = convert
         self._starts = _starts(self._file)
