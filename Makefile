@@ -154,7 +154,7 @@ SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_r
 # What audits captures and looks at the answers, which a process keeps; and as much of the rest as makes both processes without
 # Spark equally long.
 ANSWER_TESTS := tests/auditing tests/collect tests/elect tests/property tests/report tests/salvage tests/verify \
-  tests/quality/test_quality_facts.py tests/snapshot tests/exhaustive tests/hostile tests/quorum
+  tests/quality/test_quality_facts.py tests/snapshot tests/hostile tests/quorum
 # Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
 # start Spark anew. The latter two have less to do and wait for other processes now and then: the former two give way, fill the
 # gaps, and in the end have a core each until both end at about the same time. What three of them print is shown at the end.

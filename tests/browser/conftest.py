@@ -22,15 +22,17 @@ class Browser:
         self.driver = driver
         self.requests: list[str] = []
         self.messages: list[str] = []
+        self._opened = 0
 
     def open(self, path: Path, fragment: str = "", **look) -> None:
         """Open the file and wait until its script is done; see `look` for the other arguments."""
         self.look(**look)
-        self.driver.get("about:blank")
         self._listen()
         self.requests.clear()
         self.messages.clear()
-        self.driver.get(path.as_uri() + fragment)
+        # With a query of its own it is loaded anew, even if only the fragment differs.
+        self._opened += 1
+        self.driver.get(f"{path.as_uri()}?{self._opened}{fragment}")
         self.wait("document.documentElement.dataset.ready === 'yes'")
 
     def look(
@@ -98,10 +100,13 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--hide-scrollbars",
+        # It would start one process more than there are pages.
+        "--disable-features=SpareRendererForSitePerProcess",
         f"--user-data-dir={profile}",
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.add_experimental_option("perfLoggingPrefs", {"enablePage": False})
     driver = webdriver.Chrome(options=options, service=Service(driver_program))
     try:
         yield Browser(driver)

@@ -48,9 +48,10 @@ def run_and_copy(snapshot: str, place: str, copies: Path) -> None:
         def call(table: str | deltalake.DeltaTable, *arguments: Any, **named: Any) -> Any:
             uri = table if isinstance(table, str) else table.table_uri
             name = uri.rstrip("/").rpartition("/")[2]
-            shutil.copytree(place, copies / f"{next(taken)}-{name}")
+            # Files of a table are written once, and then only deleted.
+            shutil.copytree(place, copies / f"{next(taken)}-{name}", copy_function=os.link)
             result = commit(table, *arguments, **named)
-            shutil.copytree(place, copies / f"{next(taken)}-{name}")
+            shutil.copytree(place, copies / f"{next(taken)}-{name}", copy_function=os.link)
             return result
 
         return call

@@ -37,9 +37,8 @@ def _end(processes: BaseContext, target: Any, *arguments: Any) -> int | None:
     return process.exitcode
 
 
-def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
+def _answers(warehouse: Warehouse) -> dict[str, list[dict[str, Any]]]:
     """Rows that readers find, i.e. those of finished attempts, in every table."""
-    warehouse = Warehouse(str(place))
     (ingest,) = finished_attempts(warehouse, "ingest")
     audit = finished_attempts(warehouse, "audit")[-1]
     found = {}
@@ -64,17 +63,17 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> str:
 def undisturbed(snapshot: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     place = tmp_path_factory.mktemp("undisturbed")
     run_stages(snapshot, str(place))
-    answers = _answers(place)
+    answers = _answers(Warehouse(str(place)))
     assert answers["findings"] and answers["batches"]
     return answers
 
 
 def _check(snapshot: str, place: Path, undisturbed: dict[str, list[dict[str, Any]]]) -> None:
     run_stages(snapshot, str(place))
-    assert _answers(place) == undisturbed
     warehouse = Warehouse(str(place))
+    assert _answers(warehouse) == undisturbed
     sweep(warehouse, before=datetime.now(timezone.utc) + timedelta(minutes=1))
-    assert _answers(place) == undisturbed
+    assert _answers(warehouse) == undisturbed
     owners = {row.ingest_id for row in finished_attempts(warehouse, "ingest")}
     for table in BRONZE_TABLES:
         if table in undisturbed:
@@ -112,4 +111,4 @@ def test_killed_at_random_times(
     assert killed
     # Whatever runs were through, the first finished ingest counts, and the last finished audit.
     assert _end(processes, run_stages, snapshot, str(place)) == 0
-    assert _answers(place) == undisturbed
+    assert _answers(Warehouse(str(place))) == undisturbed
