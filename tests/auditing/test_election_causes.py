@@ -10,8 +10,9 @@ from tests.support.made_cases import batch, case, compared, divergent, leadershi
 
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-from replica_audit.auditing.leadership.election_causes import describe, were_in_sync, with_causes
+from replica_audit.auditing.leadership.election_causes import PastElections, describe, were_in_sync, with_causes
 from replica_audit.protocol.election import elections
+from replica_audit.protocol.lineage import Lineage
 
 OUT: dict[str, Any] = {"isr": (1,)}
 CLEAN_TO_2: dict[str, Any] = {"leader_id": 2, "isr": (2, 3)}
@@ -75,6 +76,14 @@ def test_who_was_in_sync_before_an_election(isr: tuple[int, ...], said: str) -> 
             ((0, 0),),
             None,
             (False, 1, [1], 1, False, 0),
+        ),
+        # Until broker 3 led, which may have had them; enough came in sync since.
+        (
+            [OUT | {"configs": TWO_NEEDED, "occasion": "snapshot"}, UNCLEAN_TO_3, JOINED],
+            ((0, 0),),
+            ((0, 0),),
+            None,
+            (False, 1, [1], 1, False, 10),
         ),
         # Nothing shows what broker 3 had as it led.
         ([CLEAN_TO_3, CLEAN_TO_2], ((0, 0), (2, 30)), ((0, 0),), None, (True, 2, [2], 2, False, 10)),
@@ -284,6 +293,19 @@ def test_what_a_leader_had_is_shown_by_its_epoch_file_or_by_its_log(starts: Star
     known = leadership(source="metadata_log", history=history({**CLEAN_TO_2}))
     (item,) = with_causes(made.comparisons, made.reference, known)
     assert item.runs[0].cause is not None and item.runs[0].cause.promised_records == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "had"),
+    [(45, 2, True), (45, 3, False), (45, 1, False), (30, 2, True), (30, 3, False), (30, 1, None), (65, 5, True)],
+)
+def test_what_a_leader_had_below_where_its_log_begins_is_of_no_later_epoch(
+    offset: int, epoch: int, had: bool | None
+) -> None:
+    """Its log begins at 40, in epoch 2; it led in epoch 5, from 60 on."""
+    past = PastElections((), -1, (), (Lineage(((2, 40), (5, 60))),))
+    assert past.had(5, offset, epoch) is had
+    assert past.had(4, offset, epoch) is None
 
 
 def test_without_a_history_no_election_is_known() -> None:

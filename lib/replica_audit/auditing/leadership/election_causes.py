@@ -7,6 +7,7 @@ from itertools import dropwhile, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.divergence_cause import Cause
+from replica_audit.batch_header import or_absent
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.text import name_brokers, render_time
@@ -39,11 +40,13 @@ class PastElections(NamedTuple):
         for lineage in self.lineages:
             if lineage.start_of(led_in) is None:
                 continue
-            wrote = lineage.epoch_for_offset(offset)
-            if wrote not in (None, leader_epoch):
-                return False
-            if wrote is not None:
+            # Epochs grow with the offset, below the log start too, and who has a record of an epoch has all that its leader had below.
+            begins = lineage.entries[0][1]
+            wrote = lineage.epoch_for_offset(max(offset, begins))
+            if wrote == leader_epoch:
                 found = True
+            elif offset >= begins or or_absent(wrote) < leader_epoch:
+                return False
         return found
 
 
@@ -141,11 +144,13 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
 def _promised(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> int | None:
     """Upper bound of the run's records that were acknowledged with acks=all; None if unknown.
 
-    It is 0 if, from their leader's term to the last of `suspects`, the ISR was always too small or included the broker
-    elected without the records, so that they were never on all of its members. This assumes that the broker had not lost
-    its log's end in a crash; records proven committed by a checkpoint count in any case.
+    It is 0 if, from their leader's term to the last of `suspects` (to the end, unless that one is known to have lacked them),
+    the ISR was always too small or included the broker elected without the records, so that they were never on all of its
+    members. This assumes that the broker had not lost its log's end in a crash; records proven committed by a checkpoint
+    count in any case.
     """
-    end = suspects[-1].metadata_offset if suspects else None
+    had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in suspects]
+    end = suspects[-1].metadata_offset if suspects and had[-1] is False else None
     led = [state for state in past.states if state.leader_id is not None and state.leader_epoch >= epoch]
     states = [state for state in led if end is None or state.metadata_offset < end]
     if not states or states[0].leader_epoch != epoch:
@@ -153,7 +158,7 @@ def _promised(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
     enough = [state for state in states if not state.is_below_min_isr]
     # The last of several suspects may have lost the records to an earlier one.
     without: set[int] = set()
-    if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
+    if had == [False]:
         without = {suspects[0].leader_id} - {states[0].leader_id}
         if without & _crashed(past.states, states[0].metadata_offset, suspects[0].metadata_offset):
             without = set()
