@@ -87,7 +87,8 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         {"hidden_records": 5},
         {},
         {"leads": 2, "isr": (2,)},
-        "loses nothing more that the copies here have, but lacks 5 records that another replica has, a difference that no truncation finds; "
+        "loses nothing more that the copies here have, but lacks 5 records, perhaps committed, "
+        "that another replica has, a difference that no truncation finds; "
         f"broker 1 would lose {NOTHING}. Broker 1 could only be elected uncleanly, in place of a leader that may have more than its copy",
     ),
     (
@@ -95,7 +96,8 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         {},
         {"hidden_records": 1},
         {"leads": 1},
-        f"loses {NOTHING}; broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has, "
+        f"loses {NOTHING}; broker 1 would lose nothing more that the copies here have, but lacks 1 record, perhaps committed, "
+        "that another replica has, "
         "a difference that no truncation finds",
     ),
     (
@@ -103,8 +105,10 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         {"hidden_records": 2},
         {"hidden_records": 1},
         {"leads": 2},
-        "loses nothing more that the copies here have, but lacks 2 records that another replica has, a difference that no truncation finds; "
-        "broker 1 would lose nothing more that the copies here have, but lacks 1 record that another replica has, a difference that "
+        "loses nothing more that the copies here have, but lacks 2 records, perhaps committed, "
+        "that another replica has, a difference that no truncation finds; "
+        "broker 1 would lose nothing more that the copies here have, but lacks 1 record, perhaps committed, "
+        "that another replica has, a difference that "
         "no truncation finds",
     ),
     (
@@ -112,8 +116,10 @@ ORDER: list[tuple[str, dict[str, int], dict[str, int], dict[str, Any], str]] = [
         {"hidden_records": 1, "lost_records": 9},
         {"hidden_records": 2},
         {},
-        "loses 9 records that were not committed, and lacks 1 record that another replica has, a difference that no truncation finds; broker 1 would "
-        "lose nothing more that the copies here have, but lacks 2 records that another replica has, a difference that no truncation finds",
+        "loses 9 records that were not committed, and lacks 1 record, perhaps committed, "
+        "that another replica has, a difference that no truncation finds; broker 1 would "
+        "lose nothing more that the copies here have, but lacks 2 records, perhaps committed, "
+        "that another replica has, a difference that no truncation finds",
     ),
     (
         "the leader",
@@ -180,7 +186,8 @@ def test_a_line_of_the_order_decides_against_all_below_it(
         ({}, f"{NOTHING}; neither would broker 1"),
         (
             {"hidden_records": 1},
-            "nothing more that the copies here have, but lacks 1 record that another replica has, a difference that no truncation finds; "
+            "nothing more that the copies here have, but lacks 1 record, perhaps committed, "
+            "that another replica has, a difference that no truncation finds; "
             "the same is true of broker 1",
         ),
     ],

@@ -506,7 +506,7 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
     own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
     assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
     assert own[0]["choice"] == "best" and own[0]["reason"].endswith(
-        "broker 2 would lose nothing more that the copies here have, but lacks 15 records that another replica has, a "
+        "broker 2 would lose nothing more that the copies here have, but lacks 15 records, perhaps committed, that another replica has, a "
         "difference that no truncation finds"
     )
 

@@ -735,7 +735,7 @@ def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_no
     (decision,) = plan_elections(results, up=[2]).decisions
     assert decision.candidate_id == 2
     assert decision.reason.startswith(
-        "broker 2 loses nothing more, but lacks 4 records that another replica has, a difference that no truncation finds; the "
+        "broker 2 loses nothing more, but lacks 4 records, perhaps committed, that another replica has, a difference that no truncation finds; the "
         "same is true of broker 1. The controller elects broker 2"
     )
     assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")

@@ -47,7 +47,7 @@ def say_loss(one: CandidateLoss, is_all_known: bool = True) -> str:
     if not one.hidden_records:
         return loss or f"nothing{of_these}"
     more = f"{loss}, and" if loss else f"nothing more{of_these}, but"
-    return f"{more} lacks {count(one.hidden_records, 'record')} that another replica has, a difference that no truncation finds"
+    return f"{more} lacks {count(one.hidden_records, 'record')}, perhaps committed, that another replica has, a difference that no truncation finds"
 
 
 def _say_records(one: CandidateLoss) -> str:

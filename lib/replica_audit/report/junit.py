@@ -10,7 +10,7 @@ from replica_audit.literals import Verdict
 from replica_audit.report.facts.by_partition import detailed_partitions, is_failing, other_partitions, worst_first
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
-from replica_audit.report.layout import clean, render_lost
+from replica_audit.report.layout import clean, render_committed, render_lost
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, by_place, place_of, present
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow
@@ -35,9 +35,9 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
             name,
             f"{name}-{row.partition}",
             row.verdict,
-            findings.pop(place_of(row), []),
+            found := findings.pop(place_of(row), []),
             verdict,
-            _lost(row),
+            _lost(row, found),
         )
         suites.setdefault(name, []).append(case)
     for (topic, judged), rows in _alike(results).items():
@@ -94,11 +94,11 @@ def _case(
     return case
 
 
-def _lost(row: PartitionRow) -> str:
+def _lost(row: PartitionRow, found: Sequence[FindingRow]) -> str:
     """A line with the partition's losses; "" if none is known."""
     if not row.lost_records:
         return ""
-    return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_lost(row, row.lost_committed)}\n"
+    return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_committed(row, found)}\n"
 
 
 def _check(row: QualityRow, verdict: VerdictObject) -> ElementTree.Element:

@@ -17,7 +17,7 @@ from replica_audit.report.facts.by_partition import (
 )
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.lost_writers import READER_LIMIT, LostWriter
-from replica_audit.report.layout import clean, render_interval, render_lost, render_range
+from replica_audit.report.layout import clean, render_committed, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import (
     HitGroup,
     find_hits,
@@ -185,7 +185,7 @@ def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
             clean(row.leader_id),
             escape(render_interval(row.hw_lower, row.hw_upper)),
             render_lost(row, row.lost_records),
-            render_lost(row, row.lost_committed),
+            render_committed(row, rows.findings),
             f"{found.severity} {_cell(found.code)}" if found else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")

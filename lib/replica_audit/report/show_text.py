@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from replica_audit.auditing.catalogue import leaves_commitment_open
 from replica_audit.literals import UNSEEN, VERDICTS
 from replica_audit.model import OffsetRange, joined
 from replica_audit.report.answer import build_answer
@@ -18,6 +17,7 @@ from replica_audit.report.layout import (
     clean,
     cut_column,
     fit_columns,
+    is_likely,
     natural_width,
     paint,
     render_interval,
@@ -126,8 +126,7 @@ def _partition_table(results: Results) -> list[str]:
 def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequence[FindingRow]) -> list[str]:
     lost = render_lost(row, row.lost_records)
     if row.lost_committed:
-        is_open = any(map(leaves_commitment_open, present(findings)))
-        lost += f" ({row.lost_committed} {'likely ' if is_open else ''}committed)"
+        lost += f" ({row.lost_committed} {'likely ' if is_likely(row, findings) else ''}committed)"
     by_broker: dict[int, list[OffsetRange]] = defaultdict(list)
     for item in divergent:
         by_broker[item.broker_id].append(OffsetRange(item.start_offset, item.end_offset))

@@ -65,12 +65,13 @@ function byFinding(page, rows, link) {
 function byTopic(page, rows, link) {
   const topics = new Map();
   for (const row of rows) {
-    if (!topics.has(row.topic)) topics.set(row.topic, Object.assign(new Array(page.verdicts.length).fill(0), { lost: 0, committed: 0, bound: '' }));
+    if (!topics.has(row.topic)) topics.set(row.topic, Object.assign(new Array(page.verdicts.length).fill(0), { lost: 0, committed: 0, bound: '', likely: '' }));
     const counts = topics.get(row.topic);
     counts[row.verdict] += 1;
     counts.lost += row.lost || 0;
     counts.committed += row.lost_committed || 0;
     if (row.lost && row.bound) counts.bound = row.bound;
+    if (row.likely) counts.likely = 'likely ';
   }
   if (topics.size < 2) return null;
   const worst = (counts) => counts.findIndex((number) => number > 0);
@@ -81,7 +82,7 @@ function byTopic(page, rows, link) {
   return ['By topic', rest > 0 ? el('div', null, node, el('p', { class: 'soft' }, `and ${rest} more, none of them worse: search finds them`)) : node];
 }
 
-const lostCell = ({ lost, committed, bound }) => (committed ? [el('b', { class: 'bad' }, bound, committed), el('span', { class: 'soft' }, committed === lost ? 'committed' : `committed of ${lost}`)] : [bound, lost]);
+const lostCell = ({ lost, committed, bound, likely }) => (committed ? [el('b', { class: 'bad' }, bound, committed), el('span', { class: 'soft' }, committed === lost ? `${likely}committed` : `${likely}committed of ${lost}`)] : [bound, lost]);
 
 function verdictBar(page, counts) {
   const total = counts.reduce((sum, number) => sum + number, 0);

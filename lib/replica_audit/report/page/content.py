@@ -26,7 +26,7 @@ from replica_audit.report.facts.cluster_events import EVENT_KINDS, find_timeline
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
 from replica_audit.report.facts.lost_writers import LostWriter, writers_of
-from replica_audit.report.layout import name_bound
+from replica_audit.report.layout import is_likely, name_bound
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
@@ -205,6 +205,7 @@ def _overview_row(
         "lost": partition.lost_records,
         "lost_committed": partition.lost_committed,
         "bound": name_bound(at_most=partition.lost_at_most, at_least=partition.lost_at_least),
+        "likely": is_likely(partition, found),
         "isr": None if partition.isr is None else list(partition.isr),
         "replicas": [row.broker_id for row in served_rows(rows.replicas)],
         "unread": list(partition.unread_replicas),

@@ -52,7 +52,7 @@ function buildGallery(page, rows, details) {
 function makeCell(page, row) {
   const holder = el('span', { class: 'mini-picture' });
   const lost = row.lost_committed || row.lost;
-  const what = lost ? `${row.bound || ''}${count(lost, row.lost_committed ? 'committed record' : 'record')} lost` : page.words[row.verdict];
+  const what = lost ? `${row.bound || ''}${count(lost, `${row.likely ? 'likely ' : ''}${row.lost_committed ? 'committed ' : ''}record`)} lost` : page.words[row.verdict];
   const node = el('a', { class: 'place mini-cell', href: `#${encodeURIComponent(row.name)}` },
     el('span', { class: 'mini-name' }, el('span', { class: `dot v-${page.verdicts[row.verdict]}`, title: page.verdicts[row.verdict] }), el('code', null, row.name)),
     holder, el('span', { class: 'soft mini-what' }, what));

@@ -94,7 +94,7 @@ function buildTable(page, rows, details, followers) {
       render();
     };
     const button = (words) => el('button', { type: 'button', onclick: open }, words);
-    const lost = sum('lost') > 0 && ` ${count(sum('lost'), 'record')} lost${sum('lost_committed') ? `, ${sum('lost_committed')} of them committed` : ''}.`;
+    const lost = sum('lost') > 0 && ` ${count(sum('lost'), 'record')} lost${sum('lost_committed') ? `, ${sum('lost_committed')} of them ${same.some((row) => row.likely) ? 'likely ' : ''}committed` : ''}.`;
     return el('tr', { class: 'folded' }, el('td', { colspan: width }, first.verdict === last ? button(`${same.length} partitions ${page.verdicts[last]}: show them`)
       : [button(`${same.length} more partitions like it`), `: ${first.advice || page.words[first.verdict]}`, lost]));
   }
@@ -143,7 +143,7 @@ function buildTable(page, rows, details, followers) {
       known(row.leader) ? [row.leader, el('span', { class: 'soft' }, known(row.epoch) ? ` epoch ${row.epoch}` : '')] : el('span', { class: 'soft' }, 'none'),
       interval(row.hw_lower, row.hw_upper),
       row.lost ? atMost(row, row.lost) : el('span', { class: 'soft' }, shown(row.lost)),
-      row.lost_committed ? el('b', { class: 'bad' }, atMost(row, row.lost_committed)) : el('span', { class: 'soft' }, shown(row.lost_committed)),
+      row.lost_committed ? el('b', { class: 'bad' }, atMost(row, row.lost_committed), row.likely ? ' likely' : '') : el('span', { class: 'soft' }, shown(row.lost_committed)),
       row.isr ? el('span', { class: row.under ? 'warned' : 'soft', title: `in sync: ${row.isr.join(', ') || 'none'}` }, `${row.isr.length} of ${row.assigned}`) : el('span', { class: 'soft' }, '?'),
       row.code ? [el('span', { class: `tag s-${page.severities[row.severity]}` }, page.severities[row.severity]), ' ', el('code', null, row.code)] : '',
     ];
