@@ -133,6 +133,10 @@ def _remedies(
         if remedy.startswith("None") and not any(map(_is_medium, rows)):
             continue
         text = name_remedy(remedy, [row.broker_id for row in rows]).rstrip(".")
+        if code in codes_with("copied_first") and all(row.confidence == "suspect" for row in rows):
+            of_one = rows[0].message.removeprefix(f"broker {rows[0].broker_id}: ")
+            said = of_one if len(rows) == 1 else "Copy the brokers again as each finding says"
+            text = f"{said}, and change nothing until that is audited"
         if code in codes_with("moved_away") and (waiting := _waiting(rows, undecided)):
             text = f"{text}. First decide which side of {waiting} is right, and leave leadership as it is until then"
         others = ", ".join(sorted(also[code]))

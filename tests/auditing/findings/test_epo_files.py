@@ -567,7 +567,10 @@ def test_nothing_is_rebuilt_for_a_file_that_may_only_be_older(tmp_path):
     audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG, epochs=[])})
     (step,) = plan_elections(audit_all(str(tmp_path), Settings())).steps
     assert step.text.startswith(
-        "orders-0 on broker 2: If the finding is INCONCLUSIVE, first copy the broker again as it says"
+        "orders-0 on broker 2: broker-2/orders-0/leader-epoch-checkpoint is empty though the log has batches"
+    )
+    assert "copy broker 2 again" in step.text and step.text.endswith(
+        ", and change nothing until that is audited (EPO-FILE-CORRUPT)"
     )
 
 

@@ -62,7 +62,7 @@ DIV_KEY_STATE = Code(
     "DIV-KEY-STATE",
     ("high", "medium"),
     ("COMMITTED_DIVERGENCE", "INCONCLUSIVE"),
-    traits=("records", "difference", "moved_away", "two_sides"),
+    traits=("records", "difference", "moved_away", "copied_first", "two_sides"),
 )
 DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records",))
 DIV_FORMAT = Code("DIV-FORMAT", ("info",), traits=("records",))

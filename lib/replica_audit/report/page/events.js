@@ -104,11 +104,13 @@ function drawEvents(events, brokers, width, [from, to]) {
   const times = events.map((event) => event.time);
   const weights = burstsOf(events, width, from, to);
   const used = new Set();
-  // The day, and no more digits than tell one time from the others.
+  // The day once for each minute, if there are several; milliseconds where another event is of the same second.
+  const several = time(from).slice(0, 10) !== time(to).slice(0, 10);
+  const second = (ms) => time(ms).slice(0, 19);
   const tick = (ms) => {
-    const text = [time(ms).slice(5, 16).replace('T', ' '), time(ms).slice(11, 19), time(ms).slice(11, 23)].find((one) => !used.has(one));
-    used.add(text);
-    return text || '';
+    const minute = time(ms).slice(5, 16).replace('T', ' ');
+    if (several && !used.has(minute)) return used.add(minute) && minute;
+    return time(ms).slice(11, times.some((one) => one !== ms && second(one) === second(ms)) ? 23 : 19);
   };
   const lines = [...new Set(events.map((event) => EVENTS[event.kind][2]))].sort();
   const height = Math.max(14, lines.length * 10);
