@@ -547,7 +547,7 @@ def test_a_leader_that_was_copied_last_by_the_controllers_clock_alone_may_have_l
     """Its clock is behind, or its metadata log was copied again later, as is advised where one cannot be read: the files are the same."""
     answer = at_moments(tmp_path / "s", leader, (0, 4) if heard is None else (7, 9), ahead_s, heard)
     (told,) = answer.found("CAP-SKEW", 2)
-    assert answer.verdict == "INCONCLUSIVE" and "an image of its disk, by a slow clock" in told["message"], answer
+    assert answer.verdict == "INCONCLUSIVE" and "or its clock is slow" in told["message"], answer
     assert costs(answer, 1) == (20, 0, 20) and costs(answer, 2) == (0, 0, 0), answer
 
 
@@ -583,7 +583,7 @@ def test_of_before_there_were_epochs_it_may_have_lost_that(tmp_path, led):
     how = {"brokers": brokers, "protocol": "high-watermark", "isr": [1], "led": led}
     answer = copied_at(tmp_path / "later", (5, 9), (0, 4), **how)
     assert answer.verdict == "INCONCLUSIVE" and costs(answer, 1) == (10, 0, 10), answer
-    assert "the copy of broker 1 is the later one, perhaps: that log lost its end" in answer.messages("CAP-SKEW")[0]
+    assert "the copy of broker 1 may be the later one, and then that log lost its end" in answer.messages("CAP-SKEW")[0]
     assert copied_at(tmp_path / "first", (0, 4), (5, 9), **how).verdict == "CONSISTENT"
 
 

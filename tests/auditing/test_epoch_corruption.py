@@ -136,10 +136,20 @@ def test_recovery_of_the_first_batch_leaves_no_other_entry(tmp_path, broker):
 def test_without_an_epoch_file_of_its_own(tmp_path, epochs):
     file = {"orders-0/leader-epoch-checkpoint": b"nonsense"} if epochs else {}
     odd = Replica(_changed(TWO, 7, 35), epochs=None, replace=file)
-    for source, known in (("metadata_log", {"proven"}), ("topics_describe", set())):
+    for source, confidence in (("metadata_log", "proven"), ("topics_describe", "suspect")):
         answer = _audit(tmp_path / source, {1: Replica(TWO, epochs=EPOCHS), 2: odd}, source)
-        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", 2)} == known, answer
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", 2)} == {confidence}, answer
         assert not answer.codes("critical") and answer.verdict == "LATENT_CORRUPTION", answer
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+@pytest.mark.parametrize(("epoch", "offset"), [(1, 0), (3, 15), (3, 5)])
+def test_without_an_epoch_file_of_its_own_nothing_is_hidden_by_a_changed_batch(tmp_path, broker, epoch, offset):
+    brokers = {one: Replica(TWO, epochs=EPOCHS) for one in (1, 2, 3)}
+    brokers[broker] = Replica(_changed(TWO, epoch, offset), epochs=None)
+    for source in ("topics_describe", "inferred"):
+        answer = audit(tmp_path / source, brokers, source=source)
+        assert answer.found("LOG-CRC-BLIND", broker) and not answer.codes("critical"), answer
 
 
 RETRY = {1: Replica([*TWO[:7], *_changed(TWO[7:], 4, 35)], epochs=[*EPOCHS, (4, 35)]), 2: Replica(TWO, epochs=EPOCHS)}

@@ -363,12 +363,12 @@ def test_only_a_leader_that_was_down_as_it_was_copied_gives_way_uncleanly(
         (
             [candidate(1, 2), candidate(3)],
             {"damaged": (1,), "replicas": (1, 3, 2)},
-            "is ahead of each in right, epoch or log",
+            "comes before each of these by damage, right, epoch, log or place",
         ),
         (
             [candidate(1, 2), candidate(3, 0, 60)],
             {"isr": (2, 3), "replicas": (1, 3, 2)},
-            "is ahead of each in right, epoch or log",
+            "comes before each of these by damage, right, epoch, log or place",
         ),
         ([candidate(1, 0), candidate(3)], {"replicas": (1, 3, 2)}, "has the longer log of that epoch"),
         ([candidate(3, end=41)], {"replicas": None}, "has the lowest id"),

@@ -225,7 +225,7 @@ def _advantage(
     order: Sequence[int],
     damaged: Container[int],
 ) -> str:
-    """The first advantage that `best` has over all candidates with equal loss; if there is none, words for several."""
+    """The first advantage that `best` has over all candidates with equal loss; words for all if there is none."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"
@@ -239,7 +239,7 @@ def _advantage(
         ("has the lowest id", lambda one: (one.broker_id,)),
     ]
     over_all = (words for words, value in advantages if all(value(one) > value(best) for one in equals))
-    return next(over_all, "is ahead of each in right, epoch or log")
+    return next(over_all, "comes before each of these by damage, right, epoch, log or place")
 
 
 def _place(order: Sequence[int], broker_id: int) -> int:

@@ -178,8 +178,10 @@ def _confidence(
     | denies the epoch there | may be too old, or the other's file denies the other's epoch | |
     | denies it | a file confirms the other's epoch, or the neighbours contradict this one | proven |
     | denies it | | likely |
-    | begins it there, or is unusable | it had a leader, another's file has it, or the other's log ends in this range | |
+    | begins it there, or is unusable | it had a leader, or the other's log ends in this range | |
+    | begins it there | another's file has it | |
     | begins it there, or is unusable | it had no leader, or the neighbours contradict it | proven |
+    | is unusable | the other's file confirms the other's epoch | suspect |
     | is any other | | |
     """
     epoch, start = part.own, part.start_offset
@@ -187,8 +189,8 @@ def _confidence(
     if any(_says(one, epoch, start) or _has(one, epoch, start) for one in others):
         return None
     led = _was_led(leadership, epoch)
+    theirs = _says(other, part.other, start)
     if _says(facts, epoch, start) is False:
-        theirs = _says(other, part.other, start)
         is_newest = all(epoch > one for one, _ in facts.file_entries)
         is_final = at_rest or facts.killed or facts.was_stopped_before_copy or part.is_contradicted
         begins_later = any((_start_in_file(one, epoch) or 0) >= part.end_offset for one in others)
@@ -196,10 +198,14 @@ def _confidence(
             return None
         return "proven" if theirs or part.is_contradicted or _says(facts, part.other, start) else "likely"
     # An election wrote the file's entry, or recovery found it in the changed batch.
-    is_entry = not facts.found_lineage or _start_in_file(facts, epoch) == start
-    if not is_entry or part.goes_on or led or any(_start_in_file(one, epoch) is not None for one in others):
+    is_other_entry = facts.found_lineage and (
+        _start_in_file(facts, epoch) != start or any(_start_in_file(one, epoch) is not None for one in others)
+    )
+    if is_other_entry or part.goes_on or led:
         return None
-    return "proven" if led is False or part.is_contradicted else None
+    if led is False or part.is_contradicted:
+        return "proven"
+    return "suspect" if theirs and not facts.found_lineage else None
 
 
 def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:

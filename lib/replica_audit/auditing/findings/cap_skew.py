@@ -140,15 +140,15 @@ def skew(
     """
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
-    if unsure is not None and case.tail.state != "undecided":
-        copied = "was made while it was down" if case.tail.state == "down" else "is the later one, perhaps"
+    if unsure is not None and case.tail.state == "down":
+        why = f"broker {unsure} was down when it was copied: that log lost its end, or another broker led in its epoch"
+        decides = "the metadata log, or leadership.json with leader epochs, would decide"
+    elif unsure is not None and case.tail.state == "up":
         why = (
-            f"the copy of broker {unsure} {copied}: that log lost its end, or it is older than these records: an image of its disk, by a slow "
-            "clock, or another broker led in its epoch; copy all its log directories again, in one go, while it leads if it runs"
+            f"the copy of broker {unsure} may be the later one, and then that log lost its end; or its clock is slow, or its disk was copied "
+            "as an image, or before it led; copy all its log directories again, in one go, while it leads"
         )
-        decides = (
-            f"a later copy of broker {unsure}, its kind in manifest.json, or a source with leader epochs would decide"
-        )
+        decides = f"a copy of broker {unsure} made while it leads, or its kind in manifest.json, would decide"
     elif unsure is not None:
         shown = f"broker {unsure} is fenced where the metadata log ends"
         if case.leadership is not None and unsure not in (case.leadership.fenced or ()):

@@ -223,8 +223,8 @@ def _unless_older(
     | the log | finding |
     |---|---|
     | lacks what the reference has deleted since, and may be older | info: nothing depends on it |
-    | is of no earlier moment than the checkpoint | as it is; likely if perhaps its broker went down meanwhile, it is an image, or a cut |
-    | | inside a batch, which is deleted since, removed the end |
+    | is of no earlier moment than the checkpoint | as it is; likely if it may be an image, or its broker gone down meanwhile |
+    | | or if its end may be a cut inside a batch, since deleted |
     | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
     | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
 
