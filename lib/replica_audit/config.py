@@ -297,7 +297,7 @@ class Settings:
     since: Annotated[
         str | None,
         Text(
-            help="id of an earlier audit: compare only above what it verified",
+            help="id of an earlier audit, or its beginning: compare only above what it verified",
             group="audit",
             commands=("run", "audit"),
             metavar="AUDIT",

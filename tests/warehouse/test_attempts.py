@@ -181,6 +181,11 @@ def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_fir
     assert audit_json_text(loaded) == audit_json_text(first)
 
 
+def test_an_audit_is_named_by_the_id_that_history_shows(sample: Ran) -> None:
+    loaded = load_results(sample.warehouse, sample.results.audit["audit_id"][:8], "high")
+    assert audit_json_text(loaded) == audit_json_text(sample.results)
+
+
 def test_an_unknown_audit_is_told(sample: Ran) -> None:
     with pytest.raises(
         UsageError,

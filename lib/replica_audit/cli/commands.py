@@ -212,7 +212,9 @@ def _add_report_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _add_audit_id(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--audit-id", metavar="ID", help="finished audit to use (default: the latest)")
+    command.add_argument(
+        "--audit-id", metavar="ID", help="id of the finished audit to use, or its beginning (default: the latest)"
+    )
 
 
 def _add_history_arguments(command: argparse.ArgumentParser) -> None:

@@ -231,10 +231,11 @@ class VerifiedRows:
                 f"--since {audit_id}: that audit is of cluster {audit.cluster_id or 'without a name'}, "
                 f"the snapshot of {cluster_id or 'one without a name'}"
             )
-        check_large(warehouse, audit, ("partitions", "replicas"), audit_id)
+        assert audit.audit_id is not None, "every audit has an id"
+        check_large(warehouse, audit, ("partitions", "replicas"), audit.audit_id)
         return cls(
-            warehouse.placed_files("partitions", audit_id),
-            warehouse.placed_files("replicas", audit_id),
+            warehouse.placed_files("partitions", audit.audit_id),
+            warehouse.placed_files("replicas", audit.audit_id),
             segment_files(warehouse, **own_rows(audit)),
         )
 
