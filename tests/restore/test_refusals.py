@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.encoder import Record
+from tests.support.encoder import Record, encode_batch
 from tests.support.fake_cluster import FakeCluster, FakeSession
 from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
@@ -17,7 +17,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.restore.checking import check_partition
 from replica_audit.restore.cluster import ConsumedRecord, Topic
 from replica_audit.restore.restore import RestoreOptions, plan_restore, restore
-from replica_audit.restore.salvaged_records import SalvagedRecords
+from replica_audit.restore.salvaged_records import SalvagedRecords, source_of, with_source
 
 ORIGINAL = RestoreOptions(to_original=True)
 COMPACTED = {"cleanup.policy": "compact"}
@@ -270,6 +270,24 @@ def test_a_large_record_makes_a_topic_that_takes_it(tmp_path: Path) -> None:
     records = SalvagedRecords(write_lost_records(tmp_path, {0: 0}, records=[Record(b"k", b"v" * 2_000_000)]))
     (topic,) = plan_restore(records, FakeCluster(), RestoreOptions()).new_topics
     assert 2_000_000 < int(topic.configs["max.message.bytes"]) < 2_100_000
+
+
+@pytest.mark.parametrize("headers", [(), (("h" * 30, b"v" * 40),) * 20])
+def test_a_record_that_fits_is_not_refused_for_the_bound_of_its_size(
+    headers: tuple[tuple[str, bytes], ...], tmp_path: Path
+) -> None:
+    record = Record(b"k", b"v" * 3000, headers=headers)
+    records = SalvagedRecords(write_lost_records(tmp_path, {0: 0}, records=[record]))
+    (salvaged,) = records.of_partition(TopicPartition("orders", 0))
+    added = with_source(headers, source_of(salvaged, CLUSTER_ID))
+    size = len(encode_batch(0, [Record(b"k", b"v" * 3000, headers=added)], 0))
+    refused = FakeCluster(
+        topics={"orders.salvaged": Topic(2, 1)}, settings={"orders.salvaged": {"max.message.bytes": str(size - 1)}}
+    )
+    _refused(records, refused, RestoreOptions(), "there is one of about")
+    limit = size + 20 + 10 * len(added)
+    taken = replace(refused, settings={"orders.salvaged": {"max.message.bytes": str(limit)}})
+    assert not plan_restore(records, taken, RestoreOptions()).new_topics
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,10 @@ _DEFAULT_GREATEST_BYTES = 1_000_000
 #: batch.size of the producer unless a topic accepts less, and the topic settings that limit it.
 MOST_BATCH_BYTES = 1_000_000
 _LIMITS_OF_BATCHES = ("max.message.bytes", "segment.bytes")
-#: Upper bound of a one-record batch's overhead besides key, value and headers.
-_OVERHEAD_BYTES = 1024
+#: Upper bounds of the bytes that a batch of one record, and each of its headers, has besides their contents: 61 of the batch's own header,
+#: and numbers of variable length.
+_BATCH_BYTES = 84
+_HEADER_BYTES = 10
 #: Topic settings that limit how far a record's timestamp may be before or after the broker's clock; the first that is set counts. Brokers
 #: before 4.0 have the second, too.
 _LIMITS_OF_TIMESTAMPS = {
@@ -112,7 +114,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
     notes = records.notes()
     if cluster_id != records.cluster_id:
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
-    extremes = {place: _check_records(records.of_partition(place)) for place in places}
+    extremes = {place: _check_records(records.of_partition(place), records.cluster_id, options) for place in places}
     new_topics = []
     formats: dict[str, Mapping[str, str]] = {}
     batch_bytes = MOST_BATCH_BYTES
@@ -171,7 +173,7 @@ def _target(place: TopicPartition, options: RestoreOptions) -> TopicPartition:
 
 
 class _Extremes(NamedTuple):
-    """Size of the largest record in bytes, and the first and last timestamp, if any has one."""
+    """Upper bound in bytes of the largest record in a batch of its own, and the first and last timestamp, if any has one."""
 
     greatest: int
     earliest_ms: int | None
@@ -184,14 +186,16 @@ def _join(extremes: Sequence[_Extremes]) -> _Extremes:
     return _Extremes(max(greatest), min(known, default=None), max(known, default=None))
 
 
-def _check_records(records: Iterable[SalvagedRecord]) -> _Extremes:
+def _check_records(records: Iterable[SalvagedRecord], cluster_id: str | None, options: RestoreOptions) -> _Extremes:
     """Raises UsageError for a record that cannot be produced unchanged."""
     largest = 0
     earliest = None
     latest = None
     for record in records:
-        parts = [record.key, record.value, *(part for name, value in record.headers for part in (name.encode(), value))]
-        largest = max(largest, sum(len(part) for part in parts if part is not None))
+        headers = _produced(record, cluster_id, options).headers
+        parts = [record.key, record.value, *(part for name, value in headers for part in (name.encode(), value))]
+        size = _BATCH_BYTES + _HEADER_BYTES * len(headers) + sum(len(part) for part in parts if part is not None)
+        largest = max(largest, size)
         time_ms = record.timestamp_ms
         if time_ms is None:
             continue
@@ -200,7 +204,7 @@ def _check_records(records: Iterable[SalvagedRecord]) -> _Extremes:
             raise UsageError(f"{where} has the timestamp {time_ms}, which no client library can produce")
         earliest = min(time_ms, earliest or time_ms)
         latest = max(time_ms, latest or time_ms)
-    return _Extremes(largest + _OVERHEAD_BYTES, earliest, latest)
+    return _Extremes(largest, earliest, latest)
 
 
 def _new_topic(
