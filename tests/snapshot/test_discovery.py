@@ -56,6 +56,15 @@ def meta(log_dir: Path, node_id: int, cluster_id: str = "cluster", directory_id:
     write(log_dir / "meta.properties", f"node.id={node_id}\ncluster.id={cluster_id}\ndirectory.id={directory_id}\n")
 
 
+def test_an_archive_beside_log_dirs_is_told(tmp_path: Path) -> None:
+    meta(tmp_path / "broker-1", 1)
+    partition(tmp_path / "broker-1", "orders-0", encode_batch(0, [], 0))
+    for name in ("broker-2.tgz", "notes", "broker-1/old.tgz"):
+        write(tmp_path / name, b"\x1f\x8b")
+    told = {row.path: row.reason for row in find(tmp_path).quarantine if row.code == "INPUT-IGNORED"}
+    assert told == {"broker-2.tgz": "an archive is not read: unpack it"}
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_every_file_of_a_capture_is_counted_and_every_partition_directory_found(capture):
     root = FIXTURES / capture

@@ -86,7 +86,9 @@ def render_summary(results: Results) -> str:
         lines.append(f"{count(resolved, 'finding')} of the baseline resolved")
     if results.quarantine:
         pieces = count(len(results.quarantine), "piece")
-        lines += ["", f"{pieces} of input could not be used (quarantine in audit.json)"]
+        first = min(results.quarantine, key=lambda row: (row.path, row.reason))
+        more = f", and {len(results.quarantine) - 1} more (table quarantine)" if len(results.quarantine) > 1 else ""
+        lines += ["", *wrap(f"{pieces} of input could not be used: {clean(first.path)}: {clean(first.reason)}{more}")]
     return "\n".join(lines) + "\n"
 
 

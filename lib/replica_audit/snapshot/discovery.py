@@ -70,7 +70,7 @@ from replica_audit.snapshot.replica_dirs import (
 )
 from replica_audit.snapshot.spread_discovery import AllReplicas, Spreading, SpreadTree, read_spread
 from replica_audit.snapshot.stand_ins import Found, read_stand_ins
-from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
+from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot, is_archive
 from replica_audit.text import count, verb
 
 _TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
@@ -190,6 +190,10 @@ class _Discovery:
             # `_look_into` has set the kinds of the others, in log dirs.
             of_kind[self._kinds.get(entry.path) or kind_by_name(entry.path)].append(entry)
         self._counts.update({kind: len(entries) for kind, entries in of_kind.items()})
+        archives = [entry.path for entry in of_kind["unknown"] if "/" not in entry.path and is_archive(entry.path)]
+        self._quarantine += [
+            QuarantineRow.of("INPUT-IGNORED", path, "an archive is not read: unpack it") for path in archives
+        ]
         dumps = [entry.path for entry in of_kind["dump_text"]]
         tables = [entry.path for entry in of_kind["batch_table"]]
         self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
