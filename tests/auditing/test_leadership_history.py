@@ -528,11 +528,7 @@ def test_nothing_above_low_for_a_running_cluster_with_a_history(tmp_path):
 def may_have_lost(answer: Answer) -> bool:
     (row,) = answer.found("META-UNCLEAN-ELECTION")
     assert row["severity"] == "info"
-    assert ("it may have lost records, and these files cannot tell" in row["message"]) != (
-        "lost nothing" in row["message"]
-    )
-    assert ("lost nothing" in row["message"]) == any(one["kind"] == "loss" for one in row["evidence"])
-    return "it may have lost" in row["message"]
+    return "it may have lost records, and these files cannot tell" in row["message"]
 
 
 def test_an_unclean_election_may_have_lost_what_the_old_leader_has_cut_since(tmp_path):
