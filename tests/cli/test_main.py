@@ -171,6 +171,7 @@ def test_an_error_has_its_exit_status_and_its_text_on_stderr(
         (["run", "snapshot", "--fail-on", "severe"], "'severe' is not one of critical, high"),
         (["run", "snapshot", "--protocol", "kip-1"], "did you mean kip-101?"),
         (["run", "snapshot", "--warehouse", "w", "--catalog", "a.b"], "not allowed with"),
+        (["run", "snapshot", "--report-dir", "r"], "--report-dir: no such option; did you mean --report?"),
         (["run", "snapshot", "--ware", "w"], "--ware: no such option; did you mean --warehouse?"),
         (["show", "snapshot", "--topics=x"], "--topics: no such option; did you mean --topic?"),
         (["capture-plan", "1=/a", "--kind", "stoped"], "did you mean stopped?"),

@@ -56,8 +56,9 @@ class CommittedLog(NamedTuple):
     end_offset: int
     leader_epoch: int | None
 
-    def runs_before(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
-        """Its records, a run per epoch. None if `leader_epoch` is known and not later than at that audit: nobody has cut the log since."""
+    def runs_at_risk(self, leader_epoch: int | None) -> Iterator[EarlierRun]:
+        """Its records, a run per epoch; no run if the present `leader_epoch` shows that nobody has been elected since, and so nobody cut
+        the log."""
         if leader_epoch is not None and leader_epoch <= max(self.lineage.latest_epoch or 0, self.leader_epoch or 0):
             return
         ends = [start for _, start in self.lineage][1:]

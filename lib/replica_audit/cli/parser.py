@@ -134,7 +134,8 @@ def _say_unknown(unknown: list[str], command: argparse.ArgumentParser) -> str:
             "follows an option: give it before" if takes_several else "is one argument too many"
         )
     known = [flag for action in command._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
-    near = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
+    begun = [flag for flag in known if option.startswith(f"{flag}-")]
+    near = begun or difflib.get_close_matches(option, known, n=1, cutoff=0.5)
     return f"{option}: no such option" + (f"; did you mean {near[0]}?" if near else "")
 
 

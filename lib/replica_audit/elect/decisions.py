@@ -21,7 +21,7 @@ from replica_audit.schema import GroupOffsetRow
 from replica_audit.text import count, name_brokers, verb
 
 _DELETED = "the topic was deleted: nobody is elected, and brokers remove what is left of it"
-_UNREAD = "no log of it can be read or has its topic id, so the cost of an election is not known"
+_UNREAD = "no log of it here can be read, or all have another topic id, so the cost of an election is not known"
 
 #: Parts of logs that were not captured, by trait; no choice may rest on these.
 _NOT_CAPTURED = {

@@ -33,7 +33,7 @@ def render_quality(results: Results) -> str:
     """Render each expectation in a line, and below an unmet one the rows that violate it."""
     rows = results.quality
     lines = wrap(f"Quality of audit {results.audit['audit_id']}")
-    aligned = _fit([("SEVERITY", "ANSWER", "EXPECTATION", "ROWS"), *(_cells(row) for row in rows)])
+    aligned = _fit([("SEVERITY", "ANSWER", "EXPECTATION", "ROWS THAT FAIL"), *(_cells(row) for row in rows)])
     lines += ["", paint(aligned[0], "head")]
     for line, row in zip(aligned[1:], rows, strict=True):
         lines.append(line if row.success else paint(line, row.severity))

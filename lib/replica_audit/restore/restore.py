@@ -424,7 +424,7 @@ def text_of(options: RestoreOptions) -> str:
     return WITH_HEADERS if options.headers else WITHOUT_HEADERS
 
 
-def find_place(
+def records_done(
     records: SalvagedRecords,
     place: TopicPartition,
     target: TopicPartition,
@@ -451,10 +451,10 @@ def find_place(
             f"{target} is not empty, and without headers nothing tells what of it was restored before; "
             "if nothing was, say so with --from-start"
         )
-    return _place_by_headers(records, place, target, present, cluster, start)
+    return _done_by_headers(records, place, target, present, cluster, start)
 
 
-def _place_by_headers(
+def _done_by_headers(
     records: SalvagedRecords,
     place: TopicPartition,
     target: TopicPartition,
@@ -462,7 +462,7 @@ def _place_by_headers(
     cluster: Cluster,
     start: int,
 ) -> int:
-    """`find_place` by the source that each of the target's records names: these must be the first of `records`, in order, each once.
+    """`records_done` by the source that each of the target's records names: these must be the first of `records`, in order, each once.
 
     Records that are `present` or superseded may be absent. So may the first ones, if retention may have deleted them: the log then
     starts past 0, with the first that is left.
@@ -553,7 +553,7 @@ def _settle(
     target = plan.targets[place]
     every = plan.counts[place]
     skipped = plan.skipped(place)
-    before = 0 if is_new else find_place(records, place, target, known, skipped, cluster, options)
+    before = 0 if is_new else records_done(records, place, target, known, skipped, cluster, options)
     if before > every:
         raise UsageError(
             f"{target}: the progress that is committed is {before}, and the salvage has {every} records of it"

@@ -174,8 +174,8 @@ def _contradictions(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if not facts.has_epochs:
         return
     written = facts.found_lineage or Lineage()
-    wrong = _not_given(facts, written)
-    claimed = _not_had(facts, written)
+    wrong = _epochs_not_in_file(facts, written)
+    claimed = _entries_not_in_batches(facts, written)
     if not wrong and not claimed:
         return
     excuse = _why_copied_apart(case, facts, written, wrong, claimed)
@@ -229,7 +229,7 @@ def _cut_since(facts: ReplicaFacts, offset: int, other: ReplicaFacts) -> str:
     )
 
 
-def _not_given(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
+def _epochs_not_in_file(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
     """Epochs of batches, with their starts, that the file does not give for those offsets."""
     cut_from_start = _cut_from_start(facts, written)
     needed = set(facts.needed_lineage)
@@ -243,14 +243,14 @@ def _not_given(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
     ]
 
 
-def _not_had(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
+def _entries_not_in_batches(facts: ReplicaFacts, written: Lineage) -> list[tuple[int, int]]:
     """Entries of the file for offsets at which the batches are of another epoch."""
     own_starts = {start for _, start in facts.lineage}
     return [
         (epoch, start)
         for epoch, start in written
         if start < facts.log_end_offset
-        # At the start of an epoch of the batches, the epoch is the same or in `_not_given`: a leader that wrote nothing was replaced there.
+        # At the start of an epoch of the batches, the epoch is the same or in `_epochs_not_in_file`: a leader that wrote nothing was replaced there.
         and start not in own_starts
         # Recovery took this entry from a changed batch: that is LOG-CRC-BLIND.
         and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}

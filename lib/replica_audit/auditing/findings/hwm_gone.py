@@ -68,7 +68,7 @@ def _earlier_runs(case: Case) -> Iterator[tuple[EarlierRun, list[OffsetRange]]]:
         yield run, _left_of(case, run)
     for log in losses.committed:
         is_due = _are_all_empty(case) or _were_copied_after(case, log.finished)
-        for run in log.runs_before(None if is_due else or_absent(case.reference.leader_epoch)):
+        for run in log.runs_at_risk(None if is_due else or_absent(case.reference.leader_epoch)):
             known = seen[run.topic_id, run.replica_epoch]
             if left := without(_left_of(case, run), known):
                 yield replace(run, start_offset=left[0].start_offset, end_offset=left[-1].end_offset), left

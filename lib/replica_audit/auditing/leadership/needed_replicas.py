@@ -82,11 +82,10 @@ class LogLeft(NamedTuple):
 
 
 def logs_left(leadership: Leadership | None, copies: Sequence[ReplicaFacts]) -> Iterator[LogLeft]:
-    """Logs of brokers that started their replica over on another disk (`PartitionState.begun_anew`) while the leader may lack what those
-    had: the broker was in sync, and then its new log led, another was elected uncleanly, or nobody was and nobody else was in sync.
+    """Logs of brokers that started their replica over on another disk (`PartitionState.begun_anew`) although the leader may lack what those
+    had (`_may_be_lacked`).
 
-    Without logs that are among `copies`, or of which the new log was a copy, since it has the epoch in which the former one was led. Elections
-    count until the new log has followed. An unclean one does not if one of `copies` had all then, and has not followed since.
+    Not those that are among `copies`. Nor those that the new log was copied from: it then has the epoch in which the former one was led.
     """
     history = () if leadership is None else leadership.committed
     for number, anew in enumerate(history):
