@@ -163,6 +163,19 @@ def test_a_proof_that_is_certain_stands_before_a_lost_tail_that_is_not(
     assert {answer.one("HWM-LOSS", broker)[1] for broker in (1, 3)} == {confidence}, answer
 
 
+@pytest.mark.parametrize("between", [2, 3])
+def test_a_leader_that_had_begun_below_cut_nothing_above_in_a_later_epoch(tmp_path: Path, between: int) -> None:
+    """Broker 2 leads in epoch 3, of which no record is here, as after two restarts, and has epoch 1 from 60 on; it alone, or broker 3
+    between. What broker 1 still has from 60 on was committed, if it was not cut."""
+    brokers = {1: log(93, 100, recovery_point=60), 2: log(110, 60, ((0, 0), (1, 60))), 3: log(100, 100)}
+    moves = [change(leader=2, isr=(2,), recovering=True), change(leader=-1)]
+    moves += [change(leader=between, isr=(between,), recovering=True), change(leader=2, isr=(2,), recovering=True)]
+    answer = scene(tmp_path, brokers, *moves)
+    assert is_lost(answer) is (between == 2)
+    alone = scene(tmp_path / "alone", {one: brokers[one] for one in (1, 2)}, *moves, quiesced=True)
+    assert (alone.verdict == "COMMITTED_LOSS") is (between == 2), alone
+
+
 # --- what it proves
 
 

@@ -93,7 +93,10 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
         return any(_may_begin_at(end, epoch, own) for epoch in cutting)
     others = [other for other in replicas if other is not facts]
     lineages = [*own, *(entries for one in others for entries in (tuple(one.lineage), one.file_entries))]
-    return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in _followed(reference, facts.broker_id))
+    return any(
+        epoch > last and _may_begin_at(end, epoch, lineages) and not _goes_below(reference, others, facts, epoch)
+        for epoch in _followed(reference, facts.broker_id)
+    )
 
 
 def cut_since_marks(
@@ -168,6 +171,21 @@ def _followed(reference: Reference, broker_id: int) -> set[int]:
         if state.leader_id not in (None, broker_id):
             began.setdefault(state.leader_epoch, state.metadata_offset)
     return {epoch for epoch, offset in began.items() if down is None or offset < down}
+
+
+def _goes_below(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, leader_epoch: int) -> bool:
+    """True if the leader of `leader_epoch` wrote, in an epoch later than a log's last, below the end of that log, and
+    nobody else has led since: as leader it would have cut the log there."""
+    led_by = {state.leader_epoch: state.leader_id for state in reference.history if state.leader_id is not None}
+    leader = led_by[leader_epoch]
+    return any(
+        or_absent(facts.last_leader_epoch) < epoch <= leader_epoch
+        and start < facts.log_end_offset
+        and all(one == leader for began, one in led_by.items() if epoch <= began <= leader_epoch)
+        for other in others
+        if other.broker_id == leader
+        for epoch, start in other.lineage
+    )
 
 
 def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, int], ...]]) -> bool:
