@@ -34,6 +34,9 @@ class Part:
     equals: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
     fenced: tuple[int, ...] | None = None
+    elr: tuple[int, ...] = ()
+    short: tuple[int, ...] = ()
+    """Whose logs end one record earlier."""
     inherits_unclean: bool | None = None
 
 
@@ -74,12 +77,12 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
             "inherits_unclean": part.inherits_unclean,
             "configs": configs,
             "source": source,
-            "elr": (),
+            "elr": part.elr,
             "last_known_elr": (),
         }
         tables["partition_states"].append(_row("partition_states", **shared, **state))
         for broker in brokers:
-            end = {"log_start_offset": 0, "log_end_offset": 11, "epochs": [[0, 0]]}
+            end = {"log_start_offset": 0, "log_end_offset": 11 - (broker in part.short), "epochs": [[0, 0]]}
             names = {"topic": part.topic, "broker_id": broker, "role": "compared", "log_dir": f"broker-{broker}"}
             tables["replicas"].append(_row("replicas", **names, **end))
         for candidate in () if part.calm else brokers:

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from tests.elect.clusters import Part, captured, outline, plan_of, results_of
@@ -427,6 +428,31 @@ def test_whoever_is_in_sync_of_another_choice_is_started_after_its_round() -> No
     started = [step.brokers for step in plan.steps if step.action == "start"]
     assert elected == [(2,), (1,)]
     assert started.index((2,)) < started.index((1,)) < started.index((3,))
+
+
+@pytest.mark.parametrize(
+    ("elr", "of_b", "is_copied"),
+    [
+        ((3,), {}, True),
+        ((3,), {"short": (1,)}, False),
+        ((3,), {"short": ()}, False),
+        ((3,), {"choice": 3}, False),
+        ((3,), {"leader": None, "isr": ()}, False),
+        ((), {}, False),
+    ],
+    ids=["shorter", "longer", "equal", "decided", "nobody leads", "no right"],
+)
+def test_a_leader_is_copied_before_its_stop_if_who_starts_before_it_leads_with_fewer_records(
+    elr: tuple[int, ...], of_b: dict[str, Any], is_copied: bool
+) -> None:
+    """Broker 1 is stopped for a; broker 3, which is down, may lead b."""
+    b = {"leader": 1, "isr": (1,), "choice": 1, "calm": "choice" not in of_b, "short": (3,), **of_b}
+    plan = plan_of(
+        Part("a", (1, 2), 1, (1,), choice=2), Part("b", (1, 3), elr=elr, fenced=(3,), **b), up=(1, 2), version="4.1.0"
+    )
+    copies = [step for step in plan.steps if step.action == "copy" and "stopped for other partitions" in step.text]
+    assert [(one.brokers, one.partitions) for one in copies] == [((1,), (TopicPartition("b", 0),))] * is_copied
+    assert ("stop", (1,)) in outline(plan)
 
 
 def test_a_topic_that_allows_unclean_elections_is_forbidden_them_before_anything_is_started() -> None:

@@ -414,11 +414,10 @@ class PlanAttempt:
             self._now = self._now.after(partial(Scenario.stopped, broker_id=broker))
             self.dragged |= set(self._kinds.where(led, partial(self._is_dragged, stopped=broker)))
         self.outrun |= {
-            (partition.leader_id, place)
+            (broker, place)
+            for broker in brokers
             for place, partition in self._state.partitions.items()
-            if partition.leader_id is not None
-            and partition.leader_id in brokers
-            and self._is_outrun(place, partition.leader_id)
+            if partition.leader_id == broker and self._is_outrun(place, broker)
         }
         self._stopped |= set(brokers)
         without = [place for place in led if self._now.leader(place) is None]
@@ -446,7 +445,7 @@ class PlanAttempt:
         ends = {broker: row.log_end_offset for broker, row in rows if row.log_end_offset is not None}
         if self.procedures.get(place) not in (None, "unplanned") or stopped not in ends:
             return False
-        down = self._now.takers(place) - self._now.up - {stopped}
+        down = self._now.takers(place) - self._now.up
         return any(ends.get(broker, ends[stopped]) < ends[stopped] for broker in down)
 
     def _is_dragged(self, place: TopicPartition, stopped: int) -> bool:
