@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.histories import history
+from tests.support.made_cases import leadership, log
 from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
-from replica_audit.literals import PROTOCOLS
+from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs
+from replica_audit.literals import PROTOCOLS, Confidence
 
 TWO = [*written(0, 20, 2), *written(20, 40, 3)]
 EPOCHS = [(2, 0), (3, 20)]
@@ -229,3 +233,57 @@ def test_a_batch_changed_to_the_epoch_that_follows_it_is_told_apart_from_what_fo
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [row["start_offset"] for row in answer.found("LOG-CRC-BLIND", 2)] == [30], answer
     assert answer.runs(2)[0][:3] == ("DIV-EPOCH", 35, 45), answer
+
+
+KNOWN = ((2, 0), (3, 20))
+CHANGED = (*KNOWN, (7, 35))
+LED, NOT_LED = leadership(leader_epoch=7), leadership(history=history())
+NO_FILE, BEGUN = {"checkpoint_epochs": None}, {"checkpoint_epochs": CHANGED}
+THIRD = log(3, *KNOWN, end=30)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "others", "said", "confidence"),
+    [
+        # Another replica has the epoch there, in batches or in its file.
+        ({}, {}, [log(3, *CHANGED, checkpoint_epochs=None)], None, None),
+        ({}, {}, [log(3, *KNOWN, end=30, checkpoint_epochs=CHANGED)], None, None),
+        # Its own file denies the epoch there, and may be too old, unless it cannot be.
+        ({}, {}, [THIRD], None, "proven"),
+        ({}, {}, [], LED, None),
+        ({}, {"killed": True}, [], LED, "proven"),
+        ({}, {"clean_shutdown": True}, [], LED, "proven"),
+        ({}, {}, [log(3, *KNOWN, end=30, checkpoint_epochs=(*KNOWN, (7, 40)))], LED, "proven"),
+        ({}, {"checkpoint_epochs": (*KNOWN, (8, 40))}, [], LED, "proven"),
+        ({"end": 38}, {}, [], None, None),
+        ({"end": 38}, {"killed": True}, [], None, "proven"),
+        # The other's file denies the other epoch, or neither file confirms it.
+        ({"checkpoint_epochs": ((2, 0),)}, {}, [], None, None),
+        (NO_FILE, {}, [], None, "proven"),
+        ({}, {"checkpoint_epochs": ((2, 0), (4, 30))}, [], None, "proven"),
+        (NO_FILE, {"checkpoint_epochs": ((2, 0), (4, 30))}, [], None, "likely"),
+        # Its own file begins the epoch there, or is unusable.
+        ({}, BEGUN, [], None, None),
+        ({}, BEGUN, [], LED, None),
+        ({}, BEGUN, [], NOT_LED, "proven"),
+        ({}, NO_FILE, [], NOT_LED, "proven"),
+        ({"end": 38}, BEGUN, [], NOT_LED, None),
+        ({"checkpoint_epochs": (*KNOWN, (7, 40))}, BEGUN, [], NOT_LED, None),
+        ({}, {"checkpoint_epochs": (*KNOWN, (7, 30))}, [], NOT_LED, None),
+    ],
+)
+def test_which_of_two_copies_has_the_changed_epoch(
+    one: dict[str, Any], two: dict[str, Any], others: list[Any], said: Any, confidence: Confidence | None
+) -> None:
+    """Broker 2 has epoch 7 from 35 on, of which its file knows nothing; broker 1 has epoch 3."""
+    odd = log(2, *CHANGED, **{"checkpoint_epochs": KNOWN, **two})
+    found = doubtful_epochs([log(1, *KNOWN, **one), odd, *others], said, at_rest=False)
+    told = [(suspected.key[0], suspected.start_offset, suspected.confidence) for suspected in found]
+    assert told == ([] if confidence is None else [(2, 35, confidence)])
+
+
+@pytest.mark.parametrize(("epochs", "at_rest"), [((*KNOWN, (7, 25), (3, 30)), False), (CHANGED, True)])
+def test_what_no_election_since_the_copy_explains_is_proven(epochs: tuple[tuple[int, int], ...], at_rest: bool) -> None:
+    """A later batch of a smaller epoch contradicts it; a file that was copied at rest is of the same moment."""
+    found = doubtful_epochs([log(1, *KNOWN), log(2, *epochs, checkpoint_epochs=KNOWN)], LED, at_rest)
+    assert [(one.leader_epoch, one.confidence) for one in found] == [(7, "proven")]

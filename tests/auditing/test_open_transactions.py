@@ -21,8 +21,12 @@ from tests.support.coordinator_log import (
     sent,
 )
 from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
+from tests.support.made_cases import case, log
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_manifest
+
+from replica_audit.auditing.findings.txn import is_ended
+from replica_audit.model import OpenTransaction, TopicPartition, TransactionState
 
 OTHER = 8
 
@@ -180,6 +184,32 @@ def test_what_is_said_of_a_producer_that_went_on_in_a_later_epoch(tmp_path):
         "see nothing from 10 on, unless the later transaction is in progress, whose end will end this one, too"
     )
     assert [one["kind"] for one in row["evidence"]] == ["batch", "considered"]
+
+
+def _said(state: str = "CompleteCommit", epoch: int = 0, updated: int = 10) -> TransactionState:
+    """The coordinator's word on a transaction of one record, at 10 ms, with this partition."""
+    return TransactionState(PRODUCER, epoch, state, (TopicPartition(TOPIC, 0),), updated, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "last_epoch", "is_over"),
+    [
+        (None, 0, False),
+        (None, 1, True),
+        (_said(), 0, True),
+        (_said(updated=9), 0, False),
+        (_said(updated=9, epoch=1), 0, True),
+        (_said("Ongoing"), 0, False),
+        (_said("PrepareCommit"), 0, False),
+        (_said("Ongoing", epoch=1), 1, True),
+    ],
+    ids=["unknown", "went on", "ended", "before it", "later epoch", "in progress", "about to end", "another's"],
+)
+def test_whether_what_a_replica_leaves_open_was_ended(
+    said: TransactionState | None, last_epoch: int, is_over: bool
+) -> None:
+    made = case(log(1, (0, 0)), transactions={} if said is None else {PRODUCER: said})
+    assert is_ended(made, OpenTransaction(PRODUCER, 0, last_epoch, 30, 30, 10)) is is_over
 
 
 # --- a marker among conflicting records
