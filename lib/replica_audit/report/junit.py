@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from replica_audit.literals import Verdict
 from replica_audit.report.facts.by_partition import detailed_partitions, is_failing, other_partitions, worst_first
+from replica_audit.report.facts.losses import is_likely
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
 from replica_audit.report.layout import clean, render_committed, render_lost
@@ -98,7 +99,7 @@ def _lost(row: PartitionRow, found: Sequence[FindingRow]) -> str:
     """A line with the partition's losses; "" if none is known."""
     if not row.lost_records:
         return ""
-    return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_committed(row, found)}\n"
+    return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_committed(row, is_likely=is_likely(row, found))}\n"
 
 
 def _check(row: QualityRow, verdict: VerdictObject) -> ElementTree.Element:

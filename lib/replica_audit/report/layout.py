@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.catalogue import leaves_commitment_open
 from replica_audit.redaction import redact
-from replica_audit.results import present
 from replica_audit.text import count
 
 if TYPE_CHECKING:
-    from replica_audit.schema import FindingRow, PartitionRow
+    from replica_audit.schema import PartitionRow
 
 #: Maximum line length if the screen's width is unknown.
 WIDTH = 100
@@ -166,14 +164,9 @@ def render_lost(row: PartitionRow, records: int | None) -> str:
     return f"{name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least)}{records}"
 
 
-def render_committed(row: PartitionRow, findings: Sequence[FindingRow]) -> str:
+def render_committed(row: PartitionRow, *, is_likely: bool) -> str:
     """Render how many of the lost records were committed, as `render_lost` does: 41, or 41 likely where that is not proven."""
-    return f"{render_lost(row, row.lost_committed)}{' likely' if is_likely(row, findings) else ''}"
-
-
-def is_likely(row: PartitionRow, findings: Sequence[FindingRow]) -> bool:
-    """True if it is likely, not proven, that all of a partition's `lost_committed` were committed."""
-    return bool(row.lost_committed) and any(map(leaves_commitment_open, present(findings)))
+    return f"{render_lost(row, row.lost_committed)}{' likely' if is_likely else ''}"
 
 
 def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:

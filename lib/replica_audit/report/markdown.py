@@ -16,6 +16,7 @@ from replica_audit.report.facts.by_partition import (
     worst_partitions,
 )
 from replica_audit.report.facts.conditions import whole_audit
+from replica_audit.report.facts.losses import is_likely
 from replica_audit.report.facts.lost_writers import READER_LIMIT, LostWriter
 from replica_audit.report.layout import clean, render_committed, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import (
@@ -185,7 +186,7 @@ def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
             clean(row.leader_id),
             escape(render_interval(row.hw_lower, row.hw_upper)),
             render_lost(row, row.lost_records),
-            render_committed(row, rows.findings),
+            render_committed(row, is_likely=is_likely(row, rows.findings)),
             f"{found.severity} {_cell(found.code)}" if found else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -10,6 +10,7 @@ from replica_audit.model import OffsetRange, joined
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, worst_finding, worst_partitions
+from replica_audit.report.facts.losses import is_likely
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.report.layout import (
@@ -17,7 +18,6 @@ from replica_audit.report.layout import (
     clean,
     cut_column,
     fit_columns,
-    is_likely,
     natural_width,
     paint,
     render_interval,

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
+from replica_audit.auditing.catalogue import leaves_commitment_open
 from replica_audit.model import OffsetRange, TopicPartition, joined
-from replica_audit.results import Results, place_of
-from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow
+from replica_audit.results import Results, place_of, present
+from replica_audit.schema import DivergenceRow, FindingRow, LostHolder, PartitionRow
 
 
 class Total(NamedTuple):
@@ -130,6 +131,11 @@ class PlaceLoss(NamedTuple):
     in_parts: bool
     promised: int | None
     """Upper bound of the records acknowledged with acks=all; None if unknown."""
+
+
+def is_likely(row: PartitionRow, findings: Iterable[FindingRow]) -> bool:
+    """True if it is likely, not proven, that all of a partition's `lost_committed` were committed."""
+    return bool(row.lost_committed) and any(map(leaves_commitment_open, present(findings)))
 
 
 def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow]) -> PlaceLoss | None:

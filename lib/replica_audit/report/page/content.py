@@ -25,8 +25,9 @@ from replica_audit.report.facts.changes import compare_place
 from replica_audit.report.facts.cluster_events import EVENT_KINDS, find_timeline
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
+from replica_audit.report.facts.losses import is_likely
 from replica_audit.report.facts.lost_writers import LostWriter, writers_of
-from replica_audit.report.layout import is_likely, name_bound
+from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
