@@ -164,7 +164,7 @@ def test_a_loss_is_as_sure_as_its_proof_and_the_leaders_log(
 @pytest.mark.parametrize(
     ("kind", "text", "otherwise"),
     [
-        ("checkpoint", "a high watermark inside these records: those below it were committed", "a checkpoint that came from the present leader"),
+        ("checkpoint", "a checkpoint inside these records: those below it were committed", "a checkpoint that came from the present leader"),
         ("lost_tail", "high watermark past the end of its own log, over records of the same leader epoch", "a truncation cut the end of that log"),
     ],
 )  # fmt: skip

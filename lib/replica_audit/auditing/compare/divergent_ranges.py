@@ -21,8 +21,8 @@ class CommitProof(NamedTuple):
     """Proof that records were committed."""
 
     kind: ProofKind
-    """checkpoint: a high watermark; lost_tail: a high watermark past the end of the log that had it; sole_isr: the leader was
-    alone in the ISR."""
+    """checkpoint: a high watermark, or how far a cleaner came, below one; lost_tail: a high watermark past the end of the log that
+    had it; sole_isr: the leader was alone in the ISR."""
     broker_id: int
     """Broker with the checkpoint, or the leader."""
     text: str

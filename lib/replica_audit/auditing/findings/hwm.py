@@ -142,7 +142,7 @@ def _proof_evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
         otherwise = "a truncation cut the end of that log: no, no leader's epoch begins there"
     text = "high watermark past the end of its own log, over records of the same leader epoch"
     if is_checkpoint:
-        text = "a high watermark inside these records: those below it were committed"
+        text = "a checkpoint inside these records: those below it were committed"
     found = Evidence("checkpoint", text=text, broker_id=proof.broker_id, path=proof.path, value=proof.value)
     return [found, considered(otherwise)]
 
