@@ -270,6 +270,9 @@ THIRD = log(3, *KNOWN, end=30)
         ({"end": 38}, BEGUN, [], NOT_LED, None),
         ({"checkpoint_epochs": (*KNOWN, (7, 40))}, BEGUN, [], NOT_LED, None),
         ({}, {"checkpoint_epochs": (*KNOWN, (7, 30))}, [], NOT_LED, None),
+        # Both are suspected: the surer one is told, of equals neither.
+        ({"checkpoint_epochs": ((2, 0), (4, 30))}, NO_FILE, [], NOT_LED, "proven"),
+        (NO_FILE, NO_FILE, [], NOT_LED, None),
     ],
 )
 def test_which_of_two_copies_has_the_changed_epoch(

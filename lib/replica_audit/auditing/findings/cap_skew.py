@@ -140,6 +140,7 @@ def skew(
     """
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     decides = "a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
+    unseen = []
     if unsure is not None and case.tail.state == "down":
         why = f"broker {unsure} was down when it was copied: that log lost its end, or another broker led in its epoch"
         decides = "the metadata log, or leadership.json with leader epochs, would decide"
@@ -150,6 +151,8 @@ def skew(
         )
         decides = f"a copy of broker {unsure} made while it leads, or its kind in manifest.json, would decide"
     elif unsure is not None:
+        # A copy older than the broker's last state may lack records that no other copy has.
+        unseen = [unseen_above(unsure, start)]
         shown = f"broker {unsure} is fenced where the metadata log ends"
         if case.leadership is not None and unsure not in (case.leadership.fenced or ()):
             source = name_source(case.leadership.source)
@@ -175,8 +178,7 @@ def skew(
         evidence=[
             *([Evidence("leadership", text=f"manifest.json: {when}")] if when else []),
             considered(f"loss: {decides}"),
-            # A copy older than the broker's last state may lack records that no other copy has.
-            *([unseen_above(unsure, start)] if unsure is not None and case.tail.state == "undecided" else []),
+            *unseen,
         ],
     )
 
