@@ -89,5 +89,5 @@ def parse_yaml_text(text: str, path: str) -> dict[Any, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: expected settings such as 'fail_on: high', found {type(content).__name__}")
+        raise UsageError(f"{path}: expected lines such as 'name: value', found {type(content).__name__}")
     return content

@@ -175,6 +175,7 @@ def test_an_error_has_its_exit_status_and_its_text_on_stderr(
         (["run", "snapshot", "--ware", "w"], "--ware: no such option; did you mean --warehouse?"),
         (["show", "snapshot", "--topics=x"], "--topics: no such option; did you mean --topic?"),
         (["capture-plan", "1=/a", "--kind", "stoped"], "did you mean stopped?"),
+        (["capture-plan", "1=/a", "2=/b,/a"], "/a is given for 2 brokers"),
         (["history", "--limit", "0"], "'0' is not a whole number of 1 or more"),
         (["completion", "tcsh"], "is not one of bash, zsh, fish"),
         (["run", "snapshot", "--warehouse", "snapshot/w"], "lies inside the snapshot"),

@@ -183,7 +183,7 @@ def test_a_catalog_replaces_a_warehouse_of_a_weaker_source(tmp_path: Path) -> No
         ("spark: {a: [b]}", "a: expected a single value"),
         ("quiet: true\nquiet: false", "line 2: quiet is set twice"),
         ("fail_on: low\nfail-on: high", "set twice"),
-        ("- a", "expected settings"),
+        ("- a", "expected lines"),
         ("a: [", "line"),
         ("warehouse: w\ncatalog: a.b", "give one of them"),
     ],

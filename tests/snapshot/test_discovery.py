@@ -65,6 +65,17 @@ def test_an_archive_beside_log_dirs_is_told(tmp_path: Path) -> None:
     assert told == {"broker-2.tgz": "an archive is not read: unpack it"}
 
 
+def test_tables_of_a_warehouse_are_no_tables_of_batches(tmp_path: Path) -> None:
+    meta(tmp_path / "broker-1", 1)
+    partition(tmp_path / "broker-1", "orders-0", encode_batch(0, [], 0))
+    for name in ("_delta_log/0.json", "_delta_log/0.checkpoint.parquet", "a.parquet", "topic=x/b.parquet"):
+        write(tmp_path / "warehouse" / "segments" / name, b"PAR1")
+    write(tmp_path / "warehouse" / "segments.csv", "topic,partition\n")
+    found = find(tmp_path)
+    assert (found.counts["batch_table"], found.counts["unknown"]) == (1, 4)
+    assert all("segments/" not in row.path for row in found.quarantine)
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_every_file_of_a_capture_is_counted_and_every_partition_directory_found(capture):
     root = FIXTURES / capture

@@ -45,6 +45,10 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(
             f"capture-plan: broker {again[0]} twice; give its log dirs together, as in {again[0]}=/disk1,/disk2"
         )
+    shared = Counter((one.host, log_dir) for one in brokers for log_dir in one.log_dirs).most_common(1)
+    (_, log_dir), times = shared[0]
+    if times > 1:
+        raise UsageError(f"capture-plan: {log_dir} is given for {times} brokers, and each has its own")
     brokers = list(_with_kinds(brokers, arguments.kind))
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)

@@ -97,6 +97,13 @@ def _stand_in(path: str) -> str | None:
     return "batch_table" if name.endswith(_TABLE_ENDINGS) and not fnmatchcase(name, "replica[_-]progress*") else None
 
 
+def _in_delta_tables(entries: Iterable[TreeEntry]) -> Iterator[str]:
+    """Paths of the files of Delta tables, such as those of a warehouse: none is a table of batches, and some were replaced."""
+    logs = (f"/{entry.path}".partition("/_delta_log/") for entry in entries)
+    tables = {f"{table[1:]}/" if table else "" for table, found, _ in logs if found}
+    return (entry.path for entry in entries if tables and entry.path.startswith(tuple(tables)))
+
+
 #: Directories that belong in a log dir although they are not partitions.
 _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 
@@ -185,6 +192,7 @@ class _Discovery:
         leaderships, leadership_files, in_sync = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
+        self._kinds.update(dict.fromkeys(_in_delta_tables(self._files), "unknown"))
         of_kind: dict[str, list[TreeEntry]] = defaultdict(list)
         for entry in self._files:
             # `_look_into` has set the kinds of the others, in log dirs.
