@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from tests.support import metadata_log as write
 from tests.support.histories import history
-from tests.support.made_cases import leadership, log
+from tests.support.made_cases import batch, leadership, log
 from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
-from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs
+from replica_audit.auditing.compare.epoch_corruption import confirm_rot, doubtful_epochs
+from replica_audit.auditing.replicas.log_contents import CorruptEpoch
+from replica_audit.batch_header import Batch
 from replica_audit.literals import PROTOCOLS, Confidence
+from replica_audit.segments.batch_rows import Batches
 
 TWO = [*written(0, 20, 2), *written(20, 40, 3)]
 EPOCHS = [(2, 0), (3, 20)]
@@ -290,3 +293,28 @@ def test_what_no_election_since_the_copy_explains_is_proven(epochs: tuple[tuple[
     """A later batch of a smaller epoch contradicts it; a file that was copied at rest is of the same moment."""
     found = doubtful_epochs([log(1, *KNOWN), log(2, *epochs, checkpoint_epochs=KNOWN)], LED, at_rest)
     assert [(one.leader_epoch, one.confidence) for one in found] == [(7, "proven")]
+
+
+SUSPECTED = CorruptEpoch((2, "b"), 30, 40, 7, 3, (1, "a"), "proven", in_file=False)
+SOUND = [batch(25, 29, 1, 3), batch(30, 34, 2, 3), batch(35, 39, 3, 3), batch(40, 44, 4, 3)]
+SAME = [batch(30, 34, 2, 7), batch(35, 39, 3, 7)]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "is_confirmed"),
+    [
+        (SAME, SOUND, True),
+        ([batch(25, 29, 9, 3), *SAME, batch(40, 44, 9, 7)], SOUND, True),
+        (SAME[:1], SOUND, True),
+        ([SAME[0], batch(35, 39, 9, 7)], SOUND, False),
+        ([batch(30, 39, 2, 7)], SOUND, False),
+        (SAME, SOUND[:2], False),
+        ([], SOUND, False),
+    ],
+    ids=["same", "others beside", "a hole", "another", "of other length", "other's hole", "none"],
+)
+def test_a_changed_epoch_is_confirmed_if_the_other_replica_has_every_batch(
+    own: list[Batch], other: list[Batch], is_confirmed: bool
+) -> None:
+    rows = {(2, "b"): Batches.of(own).rows, (1, "a"): Batches.of(other).rows}
+    assert confirm_rot([SUSPECTED], rows) == ({(2, "b"): (SUSPECTED,)} if is_confirmed else {})

@@ -80,12 +80,8 @@ def confirm_rot(
     """
     confirmed = []
     for one in doubts:
-        own = rows[one.key]
-        other = rows[one.good_key]
-        own = own[_within(own, one) & (own["leader_epoch"] == one.leader_epoch)]
-        other = other[_within(other, one) & (other["leader_epoch"] == one.true_epoch)]
-        held = set(_contents(other))
-        if len(own) and all(content in held for content in _contents(own)):
+        own, other = (set(_contents(some[_within(some, one)])) for some in (rows[one.key], rows[one.good_key]))
+        if own and own <= other:
             confirmed.append(one)
     return rot_by_copy(confirmed)
 
