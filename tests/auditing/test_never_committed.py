@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.support.histories import history
-from tests.support.made_cases import batch, case, compared, leadership, log
+from tests.support.made_cases import batch, case, compared, divergent, leadership, log
 
 from replica_audit.auditing.compare.alignment import Alignment
+from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 from replica_audit.auditing.leadership.uncommitted import (
     bounded_by_frozen_epochs,
@@ -19,6 +20,7 @@ from replica_audit.auditing.leadership.uncommitted import (
     with_uncommitted_tails,
 )
 from replica_audit.model import PartitionState
+from replica_audit.protocol.election import Election
 from replica_audit.segments.batch_rows import Batches
 
 Changes = list[dict[str, Any]]
@@ -307,3 +309,39 @@ def test_nothing_stands_still_without_the_rule_or_if_the_logs_are_later() -> Non
     assert frozen_epochs(made.replicas, None, (3, 7)) is None
     behind = case(log(3, *STAY, end=30), compared(log(1, *STAY)))
     assert with_uncommitted_tails(behind.comparisons, behind.reference, None, None) == behind.comparisons
+
+
+WON = Election(3, 1, 3, 3, True, 2, (1, 2), (), (1, 2), False, False)
+DATA = {"batches": [batch(30, 39)]}
+CLEAN, NOT_CLEAN = Cause(WON, True, 10), Cause(WON, False, 10)
+TO_33 = {"committed_end": 33, "committed_records": 3}
+#: A log whose tail was lost with the disk.
+SHORTER = {"killed": True, "high_watermark_checkpoint": 50}
+
+
+@pytest.mark.parametrize(
+    ("run", "known", "copied", "at_most"),
+    [
+        ({"cause": None}, {}, {}, 40),
+        ({"cause": Cause(WON, True, None)}, {}, {}, 40),
+        ({"cause": CLEAN}, {"protocol": "high-watermark"}, {}, 40),
+        # A clean election had all that was committed, if its winner's log is whole.
+        ({"cause": CLEAN}, {}, {}, -1),
+        ({"cause": CLEAN}, {}, SHORTER, 40),
+        ({"cause": Cause(WON._replace(leader_id=2), True, 10)}, {}, SHORTER, -1),
+        ({"cause": Cause(WON, True, 10, came_back=True)}, {}, {}, 40),
+        ({"cause": CLEAN, "committed_end": 33}, {}, {}, 40),
+        # Another lost what may have been acknowledged by all in sync.
+        ({"cause": NOT_CLEAN}, {}, {}, 40),
+        ({"cause": Cause(WON, False, 0)}, {}, {}, -1),
+        ({"cause": Cause(WON, False, 0), "batches": ()}, {}, {}, 40),
+        ({"cause": Cause(WON, False, 3), **TO_33}, {}, {}, 33),
+        ({"cause": Cause(WON, False, 4), **TO_33}, {}, {}, 40),
+    ],
+)
+def test_up_to_where_a_run_may_have_been_committed(
+    run: dict[str, Any], known: dict[str, Any], copied: dict[str, Any], at_most: int
+) -> None:
+    made = case(log(1, (0, 0), (2, 20), **copied), compared(log(2, (0, 0), (1, 30))), **known)
+    proven = run.get("committed_end", -1)
+    assert made.committed_in(divergent(**{**DATA, **run})) == (proven, at_most)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -1260,3 +1260,14 @@ def test_what_to_do_where_a_step_fails_is_told_where_steps_change_the_cluster() 
         text = " ".join(render_plan(plan).split())
         assert ("If a command fails, fix the cause and repeat it before you go on." in text) is is_told
         assert ("copy all brokers again into a new snapshot" in text) is is_told
+
+
+@pytest.mark.parametrize(
+    ("leaders", "is_one"), [((1, 1), True), ((None, None), True), ((1, 2), False), ((1, None), False)]
+)
+def test_cuts_are_predicted_where_every_scenario_has_the_same_leader(
+    leaders: tuple[int | None, ...], is_one: bool
+) -> None:
+    kinds: Any = None
+    ways: Any = tuple(SimpleNamespace(leader=lambda _, one=one: one) for one in leaders)
+    assert Scenarios(kinds, ways, {}).is_led_by_one(TopicPartition("t", 0)) is is_one
