@@ -66,15 +66,9 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
-    """HWM-CP-ABOVE-LEO and HWM-RP-ABOVE-LEO: checkpoints past the end of a replica's log, as `_unless_older` has them; below, by the first
-    line that fits.
-
-    | the broker | high watermark | recovery point |
-    |---|---|---|
-    | ran, and a clean election may have cut its log since its checkpoints were copied, above the high watermark | none | undecided |
-    | ran, and the partition was created since its copy began | undecided: of an earlier topic, perhaps | the same |
-    | ran, and an unclean election may have cut its log since its checkpoints were copied | likely | likely |
-    | was down, and may have been killed as it cut its log, before it wrote a smaller recovery point | likely | likely |
+    """HWM-CP-ABOVE-LEO and HWM-RP-ABOVE-LEO: checkpoints past the end of a replica's log, as `_unless_older` has them, but likely if its log
+    may have been cut since they were copied, or as its broker was killed, and undecided if the partition was created meanwhile. A recovery
+    point proves nothing of a broker that ran, and whose log may have been cut above its high watermark.
     """
     is_lost = is_tail_lost(case.reference, case.replicas, facts)
     # A log that ends below its own start restarts there (A.9).
@@ -86,28 +80,28 @@ def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return
     was_down = case.were_at_rest(facts)
     may_be_cut = not facts.in_any_order and (was_down or not _gains_nothing(case, facts))
-    cut = cut_since_marks(case.reference, case.replicas, facts) if may_be_cut else None
+    is_cut = may_be_cut and cut_since_marks(case.reference, case.replicas, facts)
     again = f"copy broker {facts.broker_id} again"
+    mark = facts.marked_end
     why_cut = None
-    if was_down and cut and facts.flushed_end > facts.log_end_offset:
+    if is_cut and was_down and facts.flushed_end > facts.log_end_offset:
         why_cut = "likely, not proven: the broker may have been killed as it cut its log, before it wrote a smaller recovery point"
-    elif cut == "unclean" and not was_down:
+    elif is_cut and not was_down and mark > facts.log_end_offset:
         why_cut = f"likely, not proven: an unclean election may have cut it after its checkpoints were copied; {again}"
     why = case.why_of_earlier_topic(facts)
-    mark = facts.marked_end
     told = None
     if is_lost:
         told = _unless_older(case, facts, _lost_below_mark(case, facts, mark), mark)
         told = undecided(likely(told, why_cut), why, "medium")
         yield told
     if is_flushed_lost:
-        found = _lost_flushed(case, facts, cut is not None, was_down=was_down)
+        found = _lost_flushed(case, facts, is_cut, was_down=was_down)
         # In an image too, the recovery point was written after the records below it.
         if not _is_older_as_image_only(case, facts):
             same = f"it lost them, or was copied before they were written, as with its high watermark of {mark}"
             is_told = told is not None and told.verdict == "INCONCLUSIVE"
             found = _unless_older(case, facts, found, facts.flushed_end, same if is_told else None)
-        if cut == "harmless" and not was_down:
+        if is_cut and not was_down and mark <= facts.log_end_offset:
             why = f"it lost them, or was cut after its recovery point was copied; {again}"
         yield undecided(likely(found, why_cut), why, "medium")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from replica_audit.batch_header import ABSENT, or_absent
 from replica_audit.protocol.election import CleanElections, elections, first_known_epoch
@@ -45,7 +44,7 @@ def lost_to(reference: Reference, replicas: Collection[ReplicaFacts], facts: Rep
         return None
     is_known = _rules_out_cut(facts) or _knows_leaders_since(reference, facts)
     is_whole = is_known and not may_have_been_cut(reference, replicas, facts)
-    return checkpoint, is_whole and cut_since_marks(reference, replicas, facts) is None
+    return checkpoint, is_whole and not cut_since_marks(reference, replicas, facts)
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
@@ -99,64 +98,37 @@ def may_have_been_cut(reference: Reference, replicas: Iterable[ReplicaFacts], fa
     )
 
 
-def cut_since_marks(
-    reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts
-) -> Literal["harmless", "unclean"] | None:
-    """Kind of truncation that explains a recovery point or high watermark past the log end, although the files were copied
-    in order; None if none can. It came between their copies, or a kill interrupted it.
+def cut_since_marks(reference: Reference, replicas: Collection[ReplicaFacts], facts: ReplicaFacts) -> bool:
+    """True if a truncation explains a recovery point or high watermark past the log end, although the files were copied in order:
+    it came between their copies, or a kill interrupted it.
 
-    A smaller recovery point is written after the cut (`LogManager.truncateTo`), and at a clean stop. A log is cut where
-    another leader's epoch begins, or without epochs at the high watermark, and may have fetched since. Clean elections do
-    not cut below the high watermark, so that flushed records above need not be committed: harmless. An unclean one may, as
-    may one whose winner had been down and may have lost the end of its log.
+    A smaller recovery point is written after the cut (`LogManager.truncateTo`), and at a clean stop. A log is cut where another leader's
+    epoch begins, or without epochs at the high watermark, and may have fetched since; not if its broker was killed as it cut it.
     """
     is_stopped = facts.is_at_rest and facts.directory.clean_shutdown
     if is_stopped or facts.found_end_offset > facts.log_end_offset:
-        return None
-    mark = facts.marked_end
-    end = facts.log_end_offset
-    begins = {(epoch, start) for one in replicas for epoch, start in (*one.lineage, *one.file_entries) if epoch > 0}
-    # A broker killed during the cut has fetched nothing since.
-    least = max(mark, end) if facts.is_at_rest else mark
-    if any(least <= start <= end for _, start in begins) if facts.has_epochs else mark <= end:
-        return "harmless"
-    last = or_absent(facts.last_leader_epoch)
+        return False
+    if not facts.has_epochs and facts.marked_end <= facts.log_end_offset:
+        return True
+    begins = {(entry, one is facts) for one in replicas for entry in (*one.lineage, *one.file_entries)}
+    seen = {epoch for (epoch, _), _ in begins}
+    seen |= {state.leader_epoch for state in reference.history if state.leader_id is None}
     led = {(state.leader_id, state.leader_epoch) for state in reference.history if state.leader_id is not None}
     if reference.leader_id is not None:
-        led.add((reference.leader_id, or_absent(reference.leader_epoch)))
+        leads = reference.leader_id == facts.broker_id
+        led.add((reference.leader_id, max(seen, default=0) if leads else or_absent(reference.leader_epoch)))
     newest = max((epoch for leader, epoch in led if leader != facts.broker_id), default=ABSENT)
-    # Records that it wrote itself in such an epoch are cut too when another leads.
-    seen = {epoch for epoch, _ in begins}
-    unseen = {epoch for _, epoch in led if last < epoch <= newest} - seen
-    known_from = first_known_epoch(reference.history)
-    hidden = next(epoch for epoch in count(max(last, 0) + 1) if epoch not in seen)
-    if hidden <= newest and (known_from is None or hidden < known_from):
-        unseen.add(hidden)
-    if unseen and mark <= end:
-        return "harmless"
-    others = [one for one in replicas if one is not facts]
-    return "unclean" if _may_be_cut_uncleanly(reference, others, facts, unseen) else None
-
-
-def _may_be_cut_uncleanly(
-    reference: Reference, others: Collection[ReplicaFacts], facts: ReplicaFacts, unseen: Collection[int]
-) -> bool:
-    """True if a log may have been cut after an election that is not known to be clean, or whose winner had been down.
-
-    It may have been cut where an `unseen` epoch begins, at its end, or at the start of another replica's epoch that it
-    continues in or ends at. Only a history shows that all of a log was cut.
-    """
-    end = facts.log_end_offset
-    last = or_absent(facts.last_leader_epoch)
-    entries = {entry for one in others for entry in (*one.lineage, *one.file_entries)}
-    own = {state.leader_epoch for state in reference.history if state.leader_id == facts.broker_id}
-    if reference.leader_id == facts.broker_id:
-        own.add(max((epoch for epoch, _ in (*entries, *facts.epoch_entries)), default=0))
-    cuts = [(last, epoch) for epoch in unseen]
-    for epoch, start in entries:
+    last, end = or_absent(facts.last_leader_epoch), facts.log_end_offset
+    is_one_unseen = any(epoch not in seen for epoch in range(last + 1, newest + 1))
+    if facts.marked_end <= end:
+        begun = {start for (epoch, start), _ in begins if epoch > 0}
+        return is_one_unseen or (end in begun if facts.is_at_rest else min(begun, default=end + 1) <= end)
+    # Elections of complete logs do not cut below the high watermark; the winner of a clean one may have lost the end of its log.
+    own = {epoch for leader, epoch in led if leader == facts.broker_id}
+    cuts = [(last, newest)] if is_one_unseen else []
+    for (epoch, start), is_own in begins:
         goes_on = not facts.is_at_rest and facts.lineage.epoch_for_offset(start) == epoch
-        follows = goes_on if start < end else start == end and epoch > last
-        if follows and epoch not in {0, *own}:
+        if not is_own and epoch not in {0, *own} and (goes_on or (start == end and epoch > last)):
             cuts.append((or_absent(facts.lineage.epoch_for_offset(start - 1)), epoch))
     doubtful = (one.leader_epoch for one in elections(reference.history) if one.came_back or not one.clean)
     sound = CleanElections(first_known_epoch(reference.history), tuple(doubtful))
