@@ -120,6 +120,23 @@ class Case:
         is_shared = item is not None and item.unseen_below < 0
         return deleted_end(facts, self.reference.facts) if is_shared else facts.start_by_epoch_file
 
+    def was_cut_inside(self, facts: ReplicaFacts, mark: int) -> bool | None:
+        """True if `mark` is inside a batch that begins at this log's end in another copy, of the epoch that the log had there: only a
+        truncation inside that batch, which removes it whole, leaves such a mark. None if no copy has a batch of that epoch there."""
+        lost = facts.sound_file_lineage
+        own = self.comparison_of(facts)
+        shown = [one.alignment.own for one in (*self.comparisons, *self.beside) if one is not own]
+        shown += [] if own is None else [own.alignment.reference]
+        between = [
+            batch
+            for batches in shown
+            for batch in batches.overlapping(facts.log_end_offset, mark)
+            if lost is not None and lost.epoch_for_offset(batch.base_offset) == batch.epoch
+        ]
+        if not between:
+            return None
+        return all(one.base_offset == facts.log_end_offset and one.end_offset > mark for one in between)
+
     def missing_of(self, facts: ReplicaFacts) -> Iterator[OffsetRange]:
         """Yield ranges between segments of a replica that may be missing (`ReplicaFacts.missing`), above its `begin_of`; none with
         a segment that is here and could not be read."""

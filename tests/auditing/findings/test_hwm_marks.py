@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
-from tests.support.made_cases import case, compared, leadership, log, segment
+from tests.support.made_cases import batch, case, compared, leadership, log, segment
 
+from replica_audit.auditing.compare.alignment import Alignment
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.finding import UNSEEN_TAIL, Finding
 from replica_audit.auditing.findings import hwm_marks
@@ -16,6 +17,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.replicas.replica_facts import Cleaning, ReplicaFacts
 from replica_audit.literals import CaptureKind, Occasion
 from replica_audit.model import Leadership, OffsetRange, PartitionState
+from replica_audit.segments.batch_rows import Batches
 from replica_audit.snapshot.inventory import CopiedLogDir
 from replica_audit.snapshot.log_dir_names import deleted_in
 
@@ -374,6 +376,12 @@ PROVEN, LIKELY, UNDECIDED = ("high", "proven"), ("high", "likely"), ("medium", "
 CREATED = {"times": copied("live", "live"), "history": (state(60_000, 1, "created"),)}
 NOBODY_LEADS = leadership(leader_id=None, history=(state(9_000, 1), state(10_000, None), state(70_000, None)))
 FENCED = leadership(down_when_copied=(2,))
+STOPPED = {"quiesced": True, "times": copied("stopped", "stopped")}
+#: Copies with a batch of the epoch that the lost records had.
+TO_50, ACROSS = (
+    compared(log(3, (0, 30), log_dir="other"), alignment=Alignment(own=Batches.of([batch(30, last)])))
+    for last in (49, 50)
+)
 UNSEEN_WITHOUT_TIMES = copied(None, None, started_ms=None, is_unseen=True)
 AFTER_IT = log(1, (1, 50), end=60, log_start_offset=50)
 
@@ -459,6 +467,9 @@ def test_a_checkpoint_past_the_log_end_is_as_sure_as_no_cut_explains_it(
         (AFTER_IT, (51, 51), {"in_any_order": True}, (*UNDECIDED, LATER_FILE), (*UNDECIDED, AS_THE_MARK)),
         (AFTER_IT, (50, 50), {"quiesced": True}, (*LIKELY, INSIDE), (*LIKELY, INSIDE)),
         (AFTER_IT, (50, 50), {"said": FENCED, "was_down": True}, (*LIKELY, GONE_DOWN), (*LIKELY, GONE_DOWN)),
+        (AFTER_IT, (50, 50), {"quiesced": True, "beside": (TO_50,)}, (*PROVEN, GONE_SINCE), (*PROVEN, GONE_SINCE)),
+        (AFTER_IT, (50, 50), {"quiesced": True, "beside": (ACROSS,)}, ("info", "suspect", GONE_SINCE), ("info", "suspect", GONE_SINCE)),
+        (AFTER_IT, (50, 50), STOPPED | {"beside": (ACROSS,)}, ("info", "suspect", GONE_SINCE), ("info", "suspect", GONE_SINCE)),
     ],
 )  # fmt: skip
 def test_a_checkpoint_past_the_log_end_may_be_the_later_file_or_of_what_is_deleted(

@@ -216,20 +216,20 @@ def _unless_older(
 
     | the log | finding |
     |---|---|
-    | lacks what the reference has deleted since, and may be older | info: nothing depends on it |
-    | is of no earlier moment than the checkpoint | as it is; likely if it may be an image, or its broker gone down meanwhile |
-    | | or if its end may be a cut inside a batch, since deleted |
+    | lacks what the reference has deleted since, and may be older, or ends where it `was_cut_inside` a batch | info: nothing depends on it |
+    | is of no earlier moment than the checkpoint | as it is; likely if it may be an image or so cut, or its broker gone down meanwhile |
     | is of a broker that ran by the manifest, and other logs have the range | info: an earlier copy explains it |
     | is any other | undecided, with how far another has the range unless damaged batches reach the mark |
 
     A broker that comes back without its tail writes its checkpoints anew, but one below which a segment is deleted goes on.
     """
     is_deleted = case.reference.facts.log_start_offset >= mark
-    if is_deleted and facts.in_any_order:
+    is_split = is_deleted and case.was_cut_inside(facts, mark)
+    if is_deleted and (facts.in_any_order or is_split):
         return found._replace(severity="info", verdict=None, confidence="suspect")
     if not facts.in_any_order:
         why = case.why_gone_down(facts) or why_perhaps_image(case, facts, facts.log_end_offset)
-        if is_deleted:
+        if is_split is None:
             why = why or "likely, not proven: a log that was cut inside a batch ends where that began"
         return likely(found, why)
     left = _held_nowhere(case, facts, mark, case.copies)
