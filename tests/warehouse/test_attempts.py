@@ -22,7 +22,7 @@ from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import load_results
-from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows, record_attempt
+from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "last-replica-standing"
@@ -192,6 +192,23 @@ def test_an_unknown_audit_is_told(sample: Ran) -> None:
         match="no finished audit with audit_id none-such in .*: replica-audit history .* --columns audit_id,finished,verdict lists them",
     ):
         load_results(sample.warehouse, "none-such", "high")
+
+
+def test_a_beginning_that_several_ids_have_is_told(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    for audit_id in ("ab1", "ab2"):
+        record_attempt(
+            warehouse,
+            "audit",
+            "finished",
+            started=now(),
+            ingest_id="i",
+            snapshot_id="s",
+            audit_id=audit_id,
+            cluster_id="c",
+        )
+    with pytest.raises(UsageError, match="2 finished audits have an id that begins with ab: replica-audit history"):
+        latest_attempt(warehouse, "audit", audit_id="ab")
 
 
 def test_attempts_are_read_again_only_where_one_was_added_whoever_did(
