@@ -18,7 +18,7 @@ GREATEST_COUNT = 999_999_999
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a mistyped `name`: the closest of `known`, else all of them."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 

@@ -74,6 +74,10 @@ def test_verify_prints_its_tables(printed):
     ("words", "said"),
     (
         (["show", "nowhere", "--table", "finding"], "finding: no such table; did you mean findings?"),
+        (
+            ["show", "nowhere", "--table", "replicas", "--columns", "nope"],
+            "nope: no such column of replicas; known are topic,",
+        ),
         (["show", "nowhere", "--columns", "verdcit"], "verdcit: no such column of partitions; did you mean verdict?"),
         (["show", "nowhere", "--columns", ","], "has no names"),
         (["elect", "nowhere", "--format", "csv"], "'csv' is not one of text, json"),

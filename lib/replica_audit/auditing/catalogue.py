@@ -102,7 +102,7 @@ def leaves_commitment_open(found: Finding | FindingRow) -> bool:
 def nearest_codes(name: str) -> list[str]:
     """At most three known codes similar to `name`, nearest first."""
     wanted = name.strip().upper().replace("_", "-")
-    near = difflib.get_close_matches(wanted, CATALOGUE, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(wanted, CATALOGUE, n=3)
     containing = [code for code in CATALOGUE if wanted and wanted in code and code not in near]
     return (near + containing)[:3]
 

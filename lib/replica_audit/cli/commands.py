@@ -131,7 +131,7 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
     def check(text: str) -> str:
         if text not in choices:
-            near = difflib.get_close_matches(text, choices, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(text, choices, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}{hint}")
         return text

@@ -135,7 +135,7 @@ def _say_unknown(unknown: list[str], command: argparse.ArgumentParser) -> str:
         )
     known = [flag for action in command._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
     begun = [flag for flag in known if option.startswith(f"{flag}-")]
-    near = begun or difflib.get_close_matches(option, known, n=1, cutoff=0.5)
+    near = begun or difflib.get_close_matches(option, known, n=1)
     return f"{option}: no such option" + (f"; did you mean {near[0]}?" if near else "")
 
 
