@@ -66,9 +66,11 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _past_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
-    """HWM-CP-ABOVE-LEO and HWM-RP-ABOVE-LEO: checkpoints past the end of a replica's log, as `_unless_older` has them, but likely if its log
-    may have been cut since they were copied, or as its broker was killed, and undecided if the partition was created meanwhile. A recovery
-    point proves nothing of a broker that ran, and whose log may have been cut above its high watermark.
+    """HWM-CP-ABOVE-LEO and HWM-RP-ABOVE-LEO: a high watermark or recovery point past the end of a replica's log.
+
+    A cut of the log may explain it (`cut_since_marks`). Of a broker that ran, the log was cut after its checkpoints were copied: if it ends
+    below the high watermark, both findings are likely, otherwise the recovery point is undecided. Of a broker that was down, a kill may have
+    interrupted the cut: both are likely. Both are undecided if the partition was created meanwhile, and where `_unless_older` says so.
     """
     is_lost = is_tail_lost(case.reference, case.replicas, facts)
     # A log that ends below its own start restarts there (A.9).
