@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: The group coordinator's log.
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 
+#: How the names of groups begin whose offsets are the progress of `restore`: numbers of records, not positions in a log.
+RESTORE_GROUP = "replica-audit-restore-"
+
 #: The topic config that allows unclean elections.
 UNCLEAN = "unclean.leader.election.enable"
 

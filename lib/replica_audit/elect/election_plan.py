@@ -1,4 +1,4 @@
-"""The plan for a whole cluster: save, elect, restore and mend, in this order."""
+"""The plan for a whole cluster: save, elect, set groups back, restore and mend, in this order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.decisions import decide, held_back
 from replica_audit.elect.disk_steps import brokers_with_disks, check_disks, name_disk
-from replica_audit.elect.follow_up_steps import mending_steps
+from replica_audit.elect.follow_up_steps import mending_steps, reset_steps
 from replica_audit.elect.hit_groups import committed_offsets
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools, for_names, in_order
 from replica_audit.elect.order_search import Search
@@ -192,7 +192,8 @@ def plan_elections(
     """
     matrix = Matrix(results)
     state = present_state(results, up, stopped_cleanly)
-    decisions, conflicts = decide(matrix, state, asked, candidate_id, committed_offsets(results))
+    groups = committed_offsets(results)
+    decisions, conflicts = decide(matrix, state, asked, candidate_id, groups)
     tools = Tools(state.kafka_version, bootstrap, client_config, state.mode)
     about = frozenset(asked) or _Everything()
     copies = Copies()
@@ -208,6 +209,7 @@ def plan_elections(
     aside = [step for step in outcome.steps if step.action == "put_aside"]
     fetched_anew = {(broker, place) for step in aside for broker in step.brokers for place in step.partitions}
     last = [
+        *reset_steps(matrix, outcome.decisions, groups or (), tools),
         *restore_steps(results, matrix, state, outcome.decisions, tools),
         *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted, started, fetched_anew),
     ]

@@ -1,4 +1,5 @@
-"""Steps once records are safe and every partition has a leader: end hanging transactions, apply the catalogue's remedies."""
+"""Steps once every partition has its leader: set groups back, and once records are safe end hanging transactions and apply the
+catalogue's remedies."""
 
 from __future__ import annotations
 
@@ -11,14 +12,57 @@ from replica_audit.auditing.finding import find_unseen_tails
 from replica_audit.auditing.findings.cap_skew import CAP_SKEW
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
 from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.hit_groups import groups_hit
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Decision, Step
-from replica_audit.elect.step_list import list_names
-from replica_audit.literals import SEVERITIES
+from replica_audit.elect.step_list import list_names, list_places
+from replica_audit.literals import SEVERITIES, GroupKind
 from replica_audit.model import TopicPartition
-from replica_audit.results import FindingPlace, Results, place_of, present, with_places
-from replica_audit.schema import FindingRow
-from replica_audit.text import capitalise
+from replica_audit.results import FindingPlace, Results, by_place, place_of, present, with_places
+from replica_audit.schema import FindingRow, GroupOffsetRow
+from replica_audit.text import capitalise, count, verb
+
+
+def reset_steps(
+    matrix: Matrix, decisions: Sequence[Decision], groups: Iterable[GroupOffsetRow], tools: Tools
+) -> Iterator[Step]:
+    """A step that sets groups back which have read what a planned leader lacks; none where the leader stays.
+
+    It comes before `restore`, so that they wait no longer than they must: restored records are appended, thus read in either order.
+    """
+    of_place = by_place(groups)
+    ends: dict[GroupKind, list[tuple[str, TopicPartition, int]]] = {"consumer": [], "share": []}
+    for one in decisions:
+        place = place_of(one)
+        if one.chosen.groups_hit and one.procedure != "unplanned" and one.candidate_id != one.present_leader_id:
+            hit = groups_hit(matrix, place, one.candidate_id, one.present_leader_id, of_place[place]) or {}
+            for (group, kind), end in hit.items():
+                ends[kind].append((group, place, end))
+    made = [tools.reset_offsets(kind, sorted(some)) for kind, some in ends.items()]
+    places = sorted({place for some in ends.values() for _, place, _ in some})
+    number = len({(group, kind) for kind, some in ends.items() for group, _, _ in some})
+    if not number:
+        return
+    its, it, has = verb(number, "its", "their"), verb(number, "it", "they"), verb(number, "has", "have")
+    times = (
+        ". TIME_AT_N is the time, in UTC, of the new leader's first record of that partition at or above offset N, or the present time "
+        "without one: the tool for share groups takes no offset"
+        if ends["share"]
+        else ""
+    )
+    yield Step(
+        action="reset_offsets",
+        text=f"Set the offsets of {count(number, 'group')} for {list_places(places)} back to where the new leader's log parts from what {it} "
+        f"{has} read, or {it} may skip other records there{times}",
+        partitions=tuple(places),
+        commands=tuple(command for commands, _ in made for command in commands),
+        files={name: content for _, files in made for name, content in files.items()},
+        before=(
+            f"{capitalise(its)} members are stopped until this is done: the tools refuse a group that has some",
+            f"{capitalise(its)} present offsets (--describe) are above those in the commands: leave out what is not, since that would skip "
+            "records",
+        ),
+    )
 
 
 def mending_steps(

@@ -3,7 +3,8 @@
 Options that changed names: kafka-leader-election.sh exists since 2.4 (KIP-460) and takes --admin.config, from 4.2 on
 --command-config (KIP-1147); kafka-configs.sh alters topics through brokers since 2.5 (KIP-543), before that through ZooKeeper;
 kafka-reassign-partitions.sh goes through brokers since 2.6 (KIP-455), kafka-topics.sh since 2.2 (KIP-377); kafka-server-stop.sh
-takes --node-id since 3.7 (KIP-979); kafka-transactions.sh exists since 3.0 (KIP-664).
+takes --node-id since 3.7 (KIP-979); kafka-transactions.sh exists since 3.0 (KIP-664); kafka-consumer-groups.sh resets offsets since
+0.11 (KIP-122).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from replica_audit.literals import GroupKind
 from replica_audit.model import MESSAGE_FORMAT, TIMESTAMP_TYPE, UNCLEAN, TopicPartition
 from replica_audit.protocol.versions import PRESENT_FORMAT
 from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
@@ -148,6 +150,26 @@ class Tools(NamedTuple):
                 self._call("kafka-transactions.sh", "abort", *partition, *whose),
             ],
         )
+
+    def reset_offsets(
+        self, kind: GroupKind, ends: Sequence[tuple[str, TopicPartition, int]]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Commands that set each group of a kind to an offset of a partition; for many groups a single one that reads them from a file,
+        and that file's content by its name. Names may begin with a dash. The tool for share groups takes a time only (4.3.1)."""
+        tool, does = f"kafka-{kind}-groups.sh", ("--reset-offsets", "--execute")
+        calls = [
+            (
+                f"--group={group}",
+                f"--topic={place.topic}:{place.partition}",
+                *(("--to-offset", str(end)) if kind == "consumer" else ("--to-datetime", f"TIME_AT_{end}")),
+            )
+            for group, place, end in ends
+        ]
+        if len(calls) <= MOST_NAMES:
+            return [self._call(tool, *does, *one) for one in calls], {}
+        file = f"{kind}-groups.txt"
+        called = f"xargs --arg-file={file} -L 1 {self._call(tool, *does)}"
+        return [called], {file: "".join(f"{shlex.join(one)}\n" for one in calls)}
 
     def expire_producers(self) -> list[str]:
         """Commands that have brokers forget producers that were silent for a second; the setting is dynamic since 3.5

@@ -205,8 +205,8 @@ class Step:
     """Counted from 1; 0 until the plan is complete."""
     action: str
     """check_disks, keep_remote, check_remote, capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, put_aside, start, elect, reorder,
-    check, restore, restore_config, verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch, put_back, replace_voter and
-    forget_producers."""
+    check, restore_config, verify, reset_offsets, restore, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch, put_back,
+    replace_voter and forget_producers."""
     text: str
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()

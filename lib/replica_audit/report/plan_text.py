@@ -232,7 +232,7 @@ def _decisions(plan: Plan) -> Iterator[str]:
         yield paint(clean(name_partitions(told.places, PLACE_LIMIT)), "head")
         yield from wrap(told.sentence, "  ")
         for table, decisions in islice(same.items(), PLACE_LIMIT):
-            yield from (*table, *_kafka(decisions, plan), *_readers(decisions[0]), "")
+            yield from (*table, *_kafka(decisions, plan), *_readers(decisions[0], plan.steps), "")
         if not same:
             yield ""
     yield from _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
@@ -290,17 +290,16 @@ def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
         yield from wrap(f"{of}{text}", "  ")
 
 
-def _readers(decision: Decision) -> Iterator[str]:
-    """Lines on groups that read from the present leader what a planned one lacks."""
-    number = decision.chosen.groups_hit
-    if number and decision.procedure != "unplanned" and decision.candidate_id != decision.present_leader_id:
-        leader, it, its = f"broker {decision.candidate_id}", verb(number, "it", "they"), verb(number, "its", "their")
-        yield from wrap(
-            f"{count(number, 'group')} {verb(number, 'has', 'have')} read records that {leader} lacks. Once {leader} leads, set {its} "
-            f"offsets back to where the logs part, or {it} may skip other records there: run names the groups in its report, and "
-            "replica-audit explain GRP-PAST-DIVERGENCE the command.",
-            "  ",
-        )
+def _readers(decision: Decision, steps: Sequence[Step]) -> Iterator[str]:
+    """Lines on groups that read from the present leader what a planned one lacks, with the step that sets them back."""
+    for step in steps:
+        if step.action == "reset_offsets" and place_of(decision) in step.partitions:
+            number = decision.chosen.groups_hit or 0
+            yield from wrap(
+                f"{count(number, 'group')} {verb(number, 'has', 'have')} read records that broker {decision.candidate_id} lacks: step "
+                f"{step.number} sets {verb(number, 'its', 'their')} offsets back.",
+                "  ",
+            )
 
 
 def _tell_offline(decision: Decision) -> str:

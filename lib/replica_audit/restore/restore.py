@@ -10,7 +10,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from replica_audit.errors import EngineError, UsageError
-from replica_audit.model import APPEND_TIME, CREATE_TIME, MESSAGE_FORMAT, MIN_ISR, TIMESTAMP_TYPE, TopicPartition
+from replica_audit.model import (
+    APPEND_TIME,
+    CREATE_TIME,
+    MESSAGE_FORMAT,
+    MIN_ISR,
+    RESTORE_GROUP,
+    TIMESTAMP_TYPE,
+    TopicPartition,
+)
 from replica_audit.protocol.versions import (
     PRESENT_FORMAT,
     caps_min_isr,
@@ -517,7 +525,7 @@ class RestoredPartition:
 
 def name_of(records: SalvagedRecords) -> str:
     """Name of the group whose offsets are the progress, and transactional id; unique to each manifest."""
-    return f"replica-audit-restore-{records.digest[:_NAME_DIGITS]}"
+    return f"{RESTORE_GROUP}{records.digest[:_NAME_DIGITS]}"
 
 
 def preview(
