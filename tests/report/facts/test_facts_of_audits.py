@@ -8,7 +8,7 @@ import pytest
 from tests.support.report_rows import finding, objects, orders_row, partition, results, row
 
 from replica_audit.model import OffsetRange
-from replica_audit.report.facts.by_partition import is_failing, new_findings, rows_by_partition
+from replica_audit.report.facts.by_partition import is_failing, new_findings, rows_by_partition, worst_first
 from replica_audit.report.facts.cluster_events import find_changes
 from replica_audit.report.facts.losses import loss_at
 from replica_audit.report.facts.outcome import Outcome, find_outcome
@@ -341,3 +341,12 @@ def test_low_findings_are_in_the_story_where_files_are_missing() -> None:
     gone = finding("LOG-GAP", "high", status="resolved")
     rows = rows_of(findings=[finding("LOG-GAP", "low"), finding("CAP-MISSING-REPLICA", "info"), gone])
     assert [row.code for row in find_untold(rows)] == ["CAP-MISSING-REPLICA"]
+
+
+def test_unclean_elections_come_in_their_order() -> None:
+    chosen = {10: 1, 9: 2, 11: 0}
+    rows = [
+        finding("META-UNCLEAN-ELECTION", "high", broker_id=broker, evidence=[evidence("leadership", str(epoch))])
+        for epoch, broker in chosen.items()
+    ]
+    assert [row.broker_id for row in worst_first(results([partition()], findings=rows).findings)] == [2, 1, 0]

@@ -67,7 +67,12 @@ def _rank(row: FindingRow) -> tuple[object, ...]:
     start = -1 if row.start_offset is None else row.start_offset
     rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
     lacked = row.code in codes_with("held")
-    return SEVERITIES.index(row.severity), rank, row.topic or "", partition, not lacked, broker, start, row.code
+    # Elections in their order, not by the brokers that were elected.
+    is_election = row.code == "META-UNCLEAN-ELECTION"
+    epoch = max(
+        (int(one.value) for one in row.evidence if is_election and one.kind == "leadership" and one.value), default=-1
+    )
+    return SEVERITIES.index(row.severity), rank, row.topic or "", partition, not lacked, epoch, broker, start, row.code
 
 
 def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
