@@ -58,7 +58,8 @@ def reset_steps(
         commands=tuple(command for commands, _ in made for command in commands),
         files={name: content for _, files in made for name, content in files.items()},
         before=(
-            f"{capitalise(its)} members are stopped until this is done: the tools refuse a group that has some",
+            f"{capitalise(its)} members are stopped until this is done: of a group that has some the tools change nothing, and "
+            "kafka-consumer-groups.sh still exits with 0",
             f"{capitalise(its)} present offsets (--describe) are above those in the commands: leave out what is not, since that would skip "
             "records",
         ),
