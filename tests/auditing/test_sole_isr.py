@@ -12,7 +12,7 @@ from tests.support import metadata_log as write
 from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import change, scene
-from tests.support.snapshots import TOPIC, Replica, make_uuid
+from tests.support.snapshots import TOPIC, Replica, make_uuid, write_partition
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -41,18 +41,27 @@ def led_alone(
     brokers: dict[int, Replica] | None = None,
     own_copy: int | None = 2,
     before: Sequence[bytes] = (),
+    other_epochs: tuple[tuple[int, int], ...] | None = None,
     **options,
 ) -> Answer:
     """The scene of `OLD`, which has led; the controller writes `batches` after the records `before`.
 
-    Broker 1 has a copy of the metadata log up to and with the first `own_copy` of them; None: no copy.
+    Broker 1 has a copy of the metadata log up to and with the first `own_copy` of them; None: no copy. `other_epochs`: it
+    has a replica of `OTHER` too, with these entries in its leader-epoch-checkpoint.
     """
+
+    def other() -> None:
+        if other_epochs is not None:
+            replica = Replica(written(0, 10, 0), other_epochs, topic=OTHER, topic_id=OTHER_ID)
+            write_partition(path / "broker-1" / replica.name, replica)
+
     return scene(
         path,
         brokers or {1: OLD, 2: NEW, 3: NEW},
         *batches,
         seen={} if own_copy is None else {1: own_copy},
         also=[*write.new_topic(OTHER, OTHER_ID, (1, 2, 3), 2), *before],
+        before_audit=other,
         **options,
     )
 
@@ -187,6 +196,20 @@ def test_nobody_fenced_is_nothing(tmp_path: Path) -> None:
 def test_a_copy_that_ends_with_the_batch_proves_nothing(tmp_path: Path, own_copy: int | None) -> None:
     answer = led_alone(tmp_path, ALONE, [NOOP], ELECTED + [UNFENCE_2], own_copy=own_copy)
     assert committed(answer) == 0
+
+
+@pytest.mark.parametrize("own_copy", [1, None])
+def test_an_epoch_of_another_partition_that_came_with_it_proves_that_it_knew(
+    tmp_path: Path, own_copy: int | None
+) -> None:
+    """Broker 1 became leader of payments-0 in the batch that left it alone in the ISR of orders-0."""
+    led = write.change(OTHER_ID, leader=1, isr=(1,))
+    batches = ([*ALONE, led], [NOOP], ELECTED + [UNFENCE_2])
+    answer = led_alone(tmp_path / "known", *batches, own_copy=own_copy, other_epochs=((0, 0), (1, 10)))
+    assert committed(answer) == 20, answer
+    told = " ".join(one["text"] for row in answer.found("HWM-LOSS") for one in row["evidence"])
+    assert "its leader-epoch-checkpoint of payments-0 has leader epoch 1" in told
+    assert committed(led_alone(tmp_path / "unknown", *batches, own_copy=own_copy, other_epochs=((0, 0),))) == 0
 
 
 def test_an_epoch_that_began_alone_is_known_by_its_own_file(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.alignment import CONFLICTS
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
@@ -235,13 +235,36 @@ def sole_terms(
         began_alone = state.occasion != "snapshot" and (before is None or before.leader_epoch < state.leader_epoch)
         end = next((one for one in states[number:] if one.leader_epoch > state.leader_epoch), None)
         applied = "its own files have that epoch, which began so" if began_alone else alone.applied
-        if alone.others_fenced == "no" or (applied is None and not _took_note(facts, state, end)):
-            continue
-        is_settled = alone.others_fenced == "throughout" and not counts_fenced_outsiders(kafka_version)
-        proven = applied is not None and is_settled
-        proof = _proof_of_term(facts.broker_id, state, alone, proven, applied, kafka_version)
-        found.append(SoleTerm(state.leader_epoch, facts.broker_id, proven, proof))
+        confidence = confidence_of_term(
+            alone.others_fenced,
+            is_shown=applied is not None,
+            is_likely=applied is not None or _took_note(facts, state, end),
+            outsiders_count=counts_fenced_outsiders(kafka_version) is True,
+        )
+        if confidence is not None:
+            proven = confidence == "proven"
+            proof = _proof_of_term(facts.broker_id, state, alone, proven, applied, kafka_version)
+            found.append(SoleTerm(state.leader_epoch, facts.broker_id, proven, proof))
     return tuple(found)
+
+
+def confidence_of_term(
+    others_fenced: Literal["throughout", "later", "no"], *, is_shown: bool, is_likely: bool, outsiders_count: bool
+) -> Literal["proven", "likely"] | None:
+    """Confidence that a leader alone in the ISR committed all it wrote; None if it may not have. By the first line that fits:
+
+    | others fenced | its process took note | answer |
+    |---|---|---|
+    | no | | |
+    | throughout, later | nothing shows it, nor do times (`is_likely`) | |
+    | throughout, in a version where fenced replicas out of the ISR do not count | something shows it (`is_shown`) | proven |
+    | throughout, in a version where they do (`outsiders_count`) | something shows it | likely |
+    | later | something shows it | likely |
+    | throughout, later | by times only | likely |
+    """
+    if others_fenced == "no" or not is_likely:
+        return None
+    return "proven" if is_shown and others_fenced == "throughout" and not outsiders_count else "likely"
 
 
 def _knows(facts: ReplicaFacts, leader_epoch: int) -> bool:

@@ -118,7 +118,7 @@ def _read(
     aside = tuple(copy for copy in copies if copy not in kept)
     settled, stale = settle(snapshot, quorum, kept, evidence)
     image = replay(snapshot, kept, settled)
-    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled))
+    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
     found = mark_down_when_copied(found, image.fenced_at, image.stopped_at, kept, evidence.moments)
     found = mark_perhaps_down(found, kept, evidence.moments)
     found = mark_lacking(found, stale) if stale else found

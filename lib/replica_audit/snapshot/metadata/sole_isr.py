@@ -7,7 +7,8 @@ part 1, 3.7), no replica outside the ISR still counted as caught up (KAFKA-15021
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
@@ -101,12 +102,114 @@ def applied_at(state: PartitionState) -> int:
     return state.batch_end
 
 
-def mark_sole_isr(leaderships: Sequence[Leadership], course: ClusterCourse) -> list[Leadership]:
-    """`leaderships` with `sole_isr` on the states from which on a leader was alone."""
+class BegunEpoch(NamedTuple):
+    """An epoch of a partition, and the state with which it began."""
+
+    state: PartitionState
+    partition: Leadership
+
+    @property
+    def at(self) -> int:
+        """End of the batch with which it began."""
+        return applied_at(self.state)
+
+
+class KnownEpochs:
+    """Epochs of all partitions in brokers' files; each file is read once, on demand."""
+
+    def __init__(self, leaderships: Sequence[Leadership], epochs: EpochFiles) -> None:
+        self._epochs = epochs
+        self._files: dict[tuple[int, str, int], set[int]] = {}
+        self._of: dict[tuple[int, bool], EpochsInFiles] = {}
+        self._begun: dict[int, list[BegunEpoch]] = defaultdict(list)
+        for one in leaderships:
+            if one.topic_id is not None:
+                self._note_epochs(one)
+        for begun in self._begun.values():
+            begun.sort(key=lambda one: -one.at)
+
+    def _note_epochs(self, one: Leadership) -> None:
+        last = None
+        for state in one.history:
+            if state.uncommitted or state.leader_id is None or state.leader_epoch == last:
+                continue
+            last = state.leader_epoch
+            # It is unknown when an epoch in a snapshot began.
+            if state.occasion != "snapshot":
+                for broker in state.replicas:
+                    self._begun[broker].append(BegunEpoch(state, one))
+
+    def of(self, broker: int, *, led: bool = False) -> EpochsInFiles:
+        """Epochs in the broker's files; with `led` only those in which it led."""
+        if (broker, led) not in self._of:
+            begun = [one for one in self._begun.get(broker, ()) if not led or one.state.leader_id == broker]
+            self._of[broker, led] = EpochsInFiles(
+                begun, lambda one: one.state.leader_epoch in self._in_file(broker, one.partition)
+            )
+        return self._of[broker, led]
+
+    def _in_file(self, broker: int, one: Leadership) -> set[int]:
+        key = broker, one.topic, one.partition
+        if key not in self._files:
+            entries = None if one.topic_id is None else self._epochs(*key, one.topic_id)
+            self._files[key] = {epoch for epoch, _ in entries or ()}
+        return self._files[key]
+
+
+class EpochsInFiles:
+    """Epochs of `begun`, latest first, that are in a file (`is_in_file`), searched lazily."""
+
+    def __init__(self, begun: Sequence[BegunEpoch], is_in_file: Callable[[BegunEpoch], bool]) -> None:
+        self._begun, self._is_in_file = begun, is_in_file
+        self._looked_at = 0
+        self._found: list[BegunEpoch] = []
+        self._stretch_ends: list[int] = []
+        """End in `_found` of each run of one partition, except the last."""
+
+    def find_latest(self, own: Leadership, since: int, until: int | None = None) -> BegunEpoch | None:
+        """The latest epoch of a partition other than `own` whose first batch ends from `since` to `until`."""
+        index = 0 if until is None else bisect_left(self._found, -until, key=lambda one: -one.at)
+        while index < len(self._found) or self._find_next(since):
+            one = self._found[index]
+            if one.at < since:
+                return None
+            if one.partition is own:
+                # Skip to the next run, another partition's, in one step however many epochs this one has.
+                stretch = bisect_right(self._stretch_ends, index)
+                index = self._stretch_ends[stretch] if stretch < len(self._stretch_ends) else len(self._found)
+            elif until is not None and one.at > until:
+                index += 1
+            else:
+                return one
+        return None
+
+    def _find_next(self, since: int) -> bool:
+        """Search for the next epoch that began at `since` or later; True if there is one."""
+        while self._looked_at < len(self._begun) and self._begun[self._looked_at].at >= since:
+            one = self._begun[self._looked_at]
+            self._looked_at += 1
+            if self._is_in_file(one):
+                if self._found and self._found[-1].partition is not one.partition:
+                    self._stretch_ends.append(len(self._found))
+                self._found.append(one)
+                return True
+        return False
+
+
+def mark_sole_isr(
+    leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
+) -> list[Leadership]:
+    """`leaderships` with `sole_isr` on the states from which on a leader was alone; calls `epochs` only if needed."""
     marked = []
+    known_epochs = None if epochs is None else KnownEpochs(leaderships, epochs)
     for one in leaderships:
         states = [state for state in one.history if not state.uncommitted]
-        found = {id(term.states[0]): _describe(term, course) for term in _sole_terms(states)}
+        found = {}
+        for term in _sole_terms(states):
+            known = _describe(term, course)
+            if known.applied is None and known.others_fenced == "throughout" and known_epochs is not None:
+                known = known._replace(applied=_find_applied(term, one, course, known_epochs))
+            found[id(term.states[0])] = known
         history = tuple(
             state._replace(sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
         )
@@ -168,3 +271,24 @@ def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
     if MIN_ISR not in state.configs:
         return 1 if course.has_elr(applied_at(state)) else None
     return state.min_isr
+
+
+def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known: KnownEpochs) -> str | None:
+    """An epoch of another partition in the leader's files that came with the same metadata batch or a later one.
+
+    If the broker has come back since, it may have received the epoch after that, unless it led in it before this one ended.
+    """
+    leader, since, until = term.leader_id, term.since, term.until
+    if not course.of(leader).registered_after(since):
+        found = known.of(leader).find_latest(own, since)
+    elif until is not None:
+        found = known.of(leader, led=True).find_latest(own, since, until)
+    else:
+        found = None
+    if found is None:
+        return None
+    state, other = found
+    return (
+        f"its leader-epoch-checkpoint of {other.topic_partition} has leader epoch {state.leader_epoch}, which began "
+        f"with record {state.metadata_offset} of the metadata log, in the same batch or a later one"
+    )
