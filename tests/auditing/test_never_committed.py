@@ -316,7 +316,7 @@ DATA = {"batches": [batch(30, 39)]}
 CLEAN, NOT_CLEAN = Cause(WON, True, 10), Cause(WON, False, 10)
 TO_33 = {"committed_end": 33, "committed_records": 3}
 #: A log whose tail was lost with the disk.
-SHORTER = {"killed": True, "high_watermark_checkpoint": 50}
+TAIL_LOST = {"killed": True, "high_watermark_checkpoint": 50}
 
 
 @pytest.mark.parametrize(
@@ -327,8 +327,8 @@ SHORTER = {"killed": True, "high_watermark_checkpoint": 50}
         ({"cause": CLEAN}, {"protocol": "high-watermark"}, {}, 40),
         # A clean election had all that was committed, if its winner's log is whole.
         ({"cause": CLEAN}, {}, {}, -1),
-        ({"cause": CLEAN}, {}, SHORTER, 40),
-        ({"cause": Cause(WON._replace(leader_id=2), True, 10)}, {}, SHORTER, -1),
+        ({"cause": CLEAN}, {}, TAIL_LOST, 40),
+        ({"cause": Cause(WON._replace(leader_id=2), True, 10)}, {}, TAIL_LOST, -1),
         ({"cause": Cause(WON, True, 10, came_back=True)}, {}, {}, 40),
         ({"cause": CLEAN, "committed_end": 33}, {}, {}, 40),
         # Another lost what may have been acknowledged by all in sync.

@@ -50,7 +50,7 @@ class Line(NamedTuple):
 LINES = {
     "moved, whatever else": Line("it moved while", (MOVED, END, ABOVE), costs=None),
     "deleted": Line("the topic was deleted", (ABOVE,), costs=None, occasion="deleted"),
-    "no log": Line("no log of it can be read", (ABOVE,), costs=None),
+    "no log": Line("no log of it here can be read", (ABOVE,), costs=None),
     "an open end": Line("nothing shows whether broker 2 lost", (END,)),
     "not captured": Line("what broker 2 may have above the high watermark was not captured", (ABOVE,)),
     "not captured, nor checked": Line("what broker 2 may have above", (ABOVE, UNCHECKED)),
