@@ -485,6 +485,24 @@ def test_a_file_that_lacks_epochs_of_a_broker_that_was_stopped_is_copied_again_n
     assert "copy broker 2 again" in answer.found("EPO-CACHE-MISSING", 2)[0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("batches", "file", "severity"),
+    [
+        # An epoch begins at one offset, whenever file and log were copied.
+        (((0, 0), (2, 20), (3, 30)), ((0, 0), (2, 15), (3, 30)), "high"),
+        (((0, 0), (2, 20), (3, 30)), ((0, 0), (2, 25), (3, 30)), "high"),
+        # A log that was cut to nothing shares no epoch with its former file.
+        (((1, 0), (2, 20)), ((0, 0), (3, 30)), "medium"),
+        # Below the file's first entry the log start may have moved; at it a record contradicts the file.
+        (((0, 0), (2, 20), (3, 30)), ((2, 20), (4, 35)), "medium"),
+        (((0, 0), (2, 20), (3, 30)), ((1, 20), (3, 30)), "high"),
+    ],
+)
+def test_a_file_of_another_moment_differs_only_above_what_it_shares_with_the_log(batches, file, severity: str) -> None:
+    (told,) = told_of_file(log(2, *batches, checkpoint_epochs=file, in_any_order=True))
+    assert (told.code, told.severity) == ("EPO-CACHE-MISSING", severity), told
+
+
 @pytest.mark.parametrize("epochs", [[(0, 0), (2, 20), (3, 40)], [(0, 0), (2, 20), (5, 40)]])
 def test_a_last_epoch_without_records_is_healthy(tmp_path, epochs):
     assert beside_a_sound_one(tmp_path, Replica(LOG, epochs=epochs)).tables["findings"] == []
