@@ -13,6 +13,7 @@ from tests.support.made_cases import (
     checkpoint_file,
     compared,
     found,
+    leadership,
     log,
     paths,
     place,
@@ -501,6 +502,16 @@ def test_a_file_that_lacks_epochs_of_a_broker_that_was_stopped_is_copied_again_n
 def test_a_file_of_another_moment_differs_only_above_what_it_shares_with_the_log(batches, file, severity: str) -> None:
     (told,) = told_of_file(log(2, *batches, checkpoint_epochs=file, in_any_order=True))
     assert (told.code, told.severity) == ("EPO-CACHE-MISSING", severity), told
+
+
+@pytest.mark.parametrize(
+    ("file", "confidence"), [(((0, 0), (4, 35)), "likely"), (((2, 20), (4, 35)), "proven")], ids=["at it", "above"]
+)
+def test_where_only_a_cleaner_deletes_no_log_start_explains_a_file_that_begins_above_it(file, confidence: str) -> None:
+    """A file that begins as the log does may be that of a log cut since, below records that broker 1 has as committed."""
+    facts = log(2, (0, 0), (2, 20), (3, 30), checkpoint_epochs=file, in_any_order=True)
+    (told,) = told_of_file(facts, said=leadership(configs={"cleanup.policy": "compact"}))
+    assert (told.code, told.confidence) == ("EPO-CACHE-MISSING", confidence), told
 
 
 @pytest.mark.parametrize("epochs", [[(0, 0), (2, 20), (3, 40)], [(0, 0), (2, 20), (5, 40)]])
