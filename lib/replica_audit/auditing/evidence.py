@@ -120,12 +120,14 @@ class PartitionEvidence:
     @cached_property
     def _stopped_before_copy(self) -> tuple[bool, ...]:
         """For each of `replicas`, True if its broker was stopped cleanly before its files were copied."""
-        found = []
-        for directory, segments in self.replicas:
-            ordered = sorted(segments, key=lambda one: one.base_offset)
-            is_older = self.options.times.is_flag_older(directory, log_end_of(ordered), self.leadership)
-            found.append(directory.clean_shutdown is True and (is_older or is_left_by_stop(directory, ordered)))
-        return tuple(found)
+        return tuple(self._was_stopped(directory, segments) for directory, segments in self.replicas)
+
+    def _was_stopped(self, directory: ReplicaDir, segments: Iterable[SegmentSummary]) -> bool:
+        if directory.clean_shutdown is not True:
+            return False
+        ordered = sorted(segments, key=lambda one: one.base_offset)
+        is_older = self.options.times.is_flag_older(directory, log_end_of(ordered), self.leadership)
+        return is_older or is_left_by_stop(directory, ordered)
 
     @cached_property
     def tiering(self) -> Tiering:

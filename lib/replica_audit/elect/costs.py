@@ -336,8 +336,7 @@ class _Copies(NamedTuple):
         stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
         own = self.replicas[candidate.broker_id]
         end = candidate.following_end_offset
-        others = {broker: one for broker, one in self.replicas.items() if one is not own}
-        cuts = {candidate.broker_id: end, **{broker: cuts_of[one.facts.key] for broker, one in others.items()}}
+        cuts = {broker: end if one is own else cuts_of[one.facts.key] for broker, one in self.replicas.items()}
         transactions = CandidateTransactions.of(case, candidate, own, end, self.markers)
         cut_producers: set[int] = set()
         logs = {}

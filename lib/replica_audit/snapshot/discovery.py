@@ -100,8 +100,8 @@ def _stand_in(path: str) -> str | None:
 def _in_delta_tables(entries: Iterable[TreeEntry]) -> Iterator[str]:
     """Paths of the files of Delta tables, such as those of a warehouse: none is a table of batches, and some were replaced."""
     logs = (f"/{entry.path}".partition("/_delta_log/") for entry in entries)
-    tables = {f"{table[1:]}/" if table else "" for table, found, _ in logs if found}
-    return (entry.path for entry in entries if tables and entry.path.startswith(tuple(tables)))
+    tables = tuple({f"{table[1:]}/" if table else "" for table, found, _ in logs if found})
+    return (entry.path for entry in entries if entry.path.startswith(tables))
 
 
 #: Directories that belong in a log dir although they are not partitions.

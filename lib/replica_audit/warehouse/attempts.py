@@ -98,13 +98,15 @@ def finished_attempts(warehouse: StoredTables, stage: str, **equals: str | None)
 def latest_attempt(warehouse: StoredTables, stage: str, **equals: str | None) -> AttemptRow:
     """The last finished attempt of `stage`; the beginning of an audit's id will do if no other has it. Raises UsageError if there is
     none, or none with that id."""
-    rows, alike = finished_attempts(warehouse, stage, **equals), []
-    if not rows and (beginning := equals.get("audit_id")):
+    rows = finished_attempts(warehouse, stage, **equals)
+    alike: list[AttemptRow] = []
+    beginning = equals.get("audit_id")
+    if not rows and beginning:
         alike = [row for row in finished_attempts(warehouse, stage) if (row.audit_id or "").startswith(beginning)]
         rows = alike if len(alike) == 1 else []
     if not rows:
         wanted = "".join(f" with {name} {value}" for name, value in equals.items())
-        several = f"{len(alike)} finished audits have an id that begins with {equals.get('audit_id')}"
+        several = f"{len(alike)} finished audits have an id that begins with {beginning}"
         said = [several if alike else f"no finished {stage}{wanted} in {warehouse.name}"]
         for begun in attempts(warehouse, stage, **equals)[-1:]:
             said.append(f"the one begun at {begun.started} {'failed' if begun.state == 'failed' else 'has not ended'}")

@@ -157,21 +157,18 @@ def _run(
         stretch = next(part for part in stretches if part.holds(start))
         directory = follower.directory
         end_here = min(stretch.end_offset, follower.log_end_offset)
+        # Once it has followed the reference past the stretch, its high watermark may be the reference's, over other records.
+        followed = stretch.end_offset < min(follower.log_end_offset, leader_end)
         for mark, what, file in (
             (directory.high_watermark_checkpoint, "high watermark", directory.high_watermark_file),
             (follower.committed_by_cleaner, "cleaner, which stays below the high watermark,", directory.cleaner_file),
         ):
-            if (
-                mark is None
-                or not max(start, committed_end or 0) < mark <= end_here
-                or not (lacking.starts < mark).any()
-            ):
+            if mark is None or not max(start, committed_end or 0) < mark <= end_here:
                 continue
-            committed_end = mark
-            # Once it has followed the reference past the stretch, its high watermark may be the reference's, over other records.
-            followed = stretch.end_offset < min(follower.log_end_offset, leader_end)
-            text = f"its own {what} reached {mark}"
-            proof = CommitProof("checkpoint", follower.broker_id, text, str(mark), file.path, certain=not followed)
+            if (lacking.starts < mark).any():
+                committed_end = mark
+                text = f"its own {what} reached {mark}"
+                proof = CommitProof("checkpoint", follower.broker_id, text, str(mark), file.path, certain=not followed)
     return DivergentRange(
         start_offset=start,
         end_offset=end,

@@ -68,11 +68,13 @@ def _rank(row: FindingRow) -> tuple[object, ...]:
     rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
     lacked = row.code in codes_with("held")
     # Elections in their order, not by the brokers that were elected.
-    is_election = row.code == "META-UNCLEAN-ELECTION"
-    epoch = max(
-        (int(one.value) for one in row.evidence if is_election and one.kind == "leadership" and one.value), default=-1
-    )
+    epoch = _elected_in(row) if row.code == "META-UNCLEAN-ELECTION" else -1
     return SEVERITIES.index(row.severity), rank, row.topic or "", partition, not lacked, epoch, broker, start, row.code
+
+
+def _elected_in(row: FindingRow) -> int:
+    """The leader epoch that an election began; -1 without one in the evidence."""
+    return max((int(one.value) for one in row.evidence if one.kind == "leadership" and one.value), default=-1)
 
 
 def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
